@@ -1,0 +1,1 @@
+"""The named recipes, one YAML file each."""
