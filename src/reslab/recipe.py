@@ -52,10 +52,14 @@ class Recipe:
 
     name: str = _option("custom", "what the recipe is called")
     model: str = _option("", "model by name; see `reslab models`")
-    model_options: dict[str, Any] = _option({}, "options of the model, such as shortcut: projection")
+    model_options: dict[str, Any] = _option(
+        {}, "options of the model, such as shortcut: projection"
+    )
     data: str = _option("digits", "data set by name, or a folder of images")
     seed: int = _option(0, "seed of initial weights, order and augmentation", at_least=0)
-    holdout: int = _option(0, "training samples kept apart for validation (45k/5k: 5000)", at_least=0)
+    holdout: int = _option(
+        0, "training samples kept apart for validation (45k/5k: 5000)", at_least=0
+    )
 
     iterations: int | None = _option(None, "length in optimizer steps", at_least=1)
     epochs: float | None = _option(None, "length in passes over the training set", at_least=0)
@@ -83,7 +87,10 @@ class Recipe:
         0.0, "linear, constant: warm-up as a fraction of the budget", at_least=0.0, at_most=1.0
     )
     warmup_error: float = _option(
-        80.0, "until_error: training error in percent that ends warm-up", at_least=0.0, at_most=100.0
+        80.0,
+        "until_error: training error in percent that ends warm-up",
+        at_least=0.0,
+        at_most=100.0,
     )
     warmup_min_depth: int = _option(
         0, "until_error: only nets with at least this depth warm up", at_least=0
@@ -101,7 +108,9 @@ class Recipe:
     flip: bool = _option(False, "mirror at random")
     cutout: int = _option(0, "arrays: side of the square set to zero", at_least=0)
     crop: str = _option(
-        "random_resized", "folders: training crop", choices=("random_resized", "short_side", "center")
+        "random_resized",
+        "folders: training crop",
+        choices=("random_resized", "short_side", "center"),
     )
     image_size: int = _option(224, "folders: side of the input", at_least=1)
     bad_images: str = _option(
@@ -184,8 +193,11 @@ class Recipe:
             for name, is_off, reason in (
                 ("milestones", self.schedule != "step", f"schedule is {self.schedule}"),
                 ("lr_factor", self.schedule != "step", f"schedule is {self.schedule}"),
-                ("warmup_fraction", self.warmup not in ("linear", "constant"),
-                 f"warmup is {self.warmup}"),
+                (
+                    "warmup_fraction",
+                    self.warmup not in ("linear", "constant"),
+                    f"warmup is {self.warmup}",
+                ),
                 ("warmup_lr", self.warmup == "none", "warmup is none"),
                 ("warmup_min_depth", self.warmup != "until_error", f"warmup is {self.warmup}"),
                 ("momentum", self.optimizer != "sgd", f"optimizer is {self.optimizer}"),
@@ -244,7 +256,9 @@ def _check(item: dataclasses.Field[Any], value: Any) -> None:
 def list_recipes() -> list[str]:
     """Names of the recipes that come with reslab."""
     folder = resources.files("reslab.recipes")
-    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+    return sorted(
+        p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml")
+    )
 
 
 def load_recipe(source: "str | Path | Recipe") -> Recipe:

@@ -1,0 +1,1 @@
+"""Nets by name, their cost, and weights in and out."""
