@@ -163,7 +163,7 @@ class Recipe:
         >>> Recipe(epochs=3).updated({"iterations": "10"}).epochs is None
         True
         """
-        known = self.keys()
+        known = self.names()
         for key in changes:
             if key not in known:
                 raise UnknownNameError(f"unknown recipe key {key!r}", hint=close_names(key, known))
@@ -181,7 +181,7 @@ class Recipe:
         return values
 
     @classmethod
-    def keys(cls) -> list[str]:
+    def names(cls) -> list[str]:
         """Names of all recipe values."""
         return [item.name for item in dataclasses.fields(cls)]
 

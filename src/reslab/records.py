@@ -174,7 +174,7 @@ def _build(kind: Any, value: Any) -> Any:
     if typing.get_origin(kind) is tuple:
         inner_kind = typing.get_args(kind)[0]
         return tuple(_build(inner_kind, v) for v in value)
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return kind(**{k: _build(hints[k], v) for k, v in value.items() if k in hints})
     return value

@@ -9,7 +9,6 @@ Policies say which shortcut a block gets; the letters are those of He 2015 sec. 
     projection_all  C: 1x1 convolution everywhere
 """
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 

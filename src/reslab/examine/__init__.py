@@ -1,0 +1,1 @@
+"""Measurements of nets; measuring never changes what is measured."""

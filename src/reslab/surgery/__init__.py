@@ -1,0 +1,1 @@
+"""Reshaping trained nets: the result is a new model, the given one is left alone."""

@@ -1,0 +1,71 @@
+"""More depth, the same function: identity blocks put at the end of each stage.
+
+This is the solution "by construction" of He 2015, section 1: a deeper net can copy the shallower
+one and make its added layers the identity, so it need not have a higher training error.
+"""
+
+import copy
+import dataclasses
+
+from torch import nn
+
+from reslab.errors import ModelError
+from reslab.models.resnet import ResNet, build_block
+from reslab.nn import init_dirac, init_zero_branches
+from reslab.nn.shortcut import Zero
+
+__all__ = ["deepen"]
+
+
+def deepen(model: ResNet, depths: tuple[int, ...]) -> ResNet:
+    """A copy of `model` with `depths` blocks per stage; same logits in evaluation mode.
+
+    A plain block becomes the identity by Dirac convolutions and norms of mean 0 and scale 1; a
+    residual one by a last norm of zero. Both rely on inputs that are not negative, as they are
+    after the ReLU that ends every block of these nets. The added blocks are ready to train.
+
+    Raises ModelError when `depths` does not fit the stages or would take blocks away.
+    """
+    before = model.spec.depths
+    if len(depths) != len(before) or any(
+        new < old for new, old in zip(depths, before, strict=True)
+    ):
+        raise ModelError(
+            "a net can only be deepened", got=depths, expected=f"{len(before)} numbers >= {before}"
+        )
+    deeper = copy.deepcopy(model)
+    deeper.spec = dataclasses.replace(model.spec, depths=tuple(depths))
+    # The name was that of the shallower net; by the numbers alone this one may have none.
+    deeper.name, deeper.options = "", {}
+    for stage, width, added in zip(
+        deeper.stages,
+        model.spec.widths,
+        (new - old for new, old in zip(depths, before, strict=True)),
+        strict=True,
+    ):
+        assert isinstance(stage, nn.Sequential), "stages are sequences of blocks"
+        stage.extend(_identity_block(deeper, width) for _ in range(added))
+    return deeper.train(model.training)
+
+
+def _identity_block(model: ResNet, width: int) -> nn.Module:
+    spec = model.spec
+    out_channels = width * (spec.expansion if spec.block == "bottleneck" else 1)
+    block = build_block(dataclasses.replace(spec, drop_path=0.0), out_channels, width)
+    if isinstance(block.shortcut, Zero):
+        if spec.block != "basic":
+            raise ModelError(
+                "a plain bottleneck block cannot be the identity: it narrows its input",
+                got=spec.block,
+                expected="basic",
+            )
+        init_dirac(block.branch)
+    elif isinstance(block.shortcut, nn.Identity):
+        init_zero_branches(block)
+    else:
+        raise ModelError(
+            "a block with a projection on its shortcut is not the identity",
+            got=spec.shortcut,
+            hint="Deepen nets with identity shortcuts (A or B).",
+        )
+    return block.to(next(model.parameters()).device)

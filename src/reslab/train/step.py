@@ -1,0 +1,106 @@
+"""One optimizer step: forward, loss, backward, update. And where a loss stopped being finite."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from reslab.data import Batch
+from torch import Tensor, nn
+
+from reslab.recipe import Recipe
+from reslab.train.precision import autocast, choose_precision, compiled
+
+__all__ = ["Stepper", "first_non_finite"]
+
+
+@dataclass
+class Stepper:
+    """A training step set up once: precision, layout, compilation, accumulation, clipping."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    recipe: Recipe
+    device: torch.device
+
+    def __post_init__(self) -> None:
+        self.precision = choose_precision(self.recipe.precision, self.device)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision == "fp16")
+        self.fast: Callable[[Tensor], Tensor] = (
+            compiled(self.model, self.device) if self.recipe.compile else self.model
+        )
+
+    def __call__(self, batch: Batch, lr: float) -> tuple[float, int]:
+        """Update the weights by one batch; return its mean loss and how many it got wrong.
+
+        A loss that is not finite is returned as it is, and the weights are left alone.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        loss, wrong = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        for inputs, targets in self._parts(batch):
+            with autocast(self.precision, self.device):
+                logits = self._forward(inputs)
+                part = F.cross_entropy(
+                    logits.float(), targets, label_smoothing=self.recipe.label_smoothing
+                )
+            self.scaler.scale(part * (len(targets) / len(batch.targets))).backward()
+            loss += part.detach() * (len(targets) / len(batch.targets))
+            wrong += (logits.detach().argmax(1) != targets).sum()
+        mean_loss, mistakes = torch.stack([loss, wrong]).tolist()
+        if math.isfinite(mean_loss):
+            self._update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return mean_loss, int(mistakes)
+
+    def _parts(self, batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
+        # Batch norm needs two samples, so no part may hold one alone.
+        parts = max(1, min(self.recipe.accumulate, len(batch.targets) // 2))
+        inputs = self.prepare(batch.inputs).tensor_split(parts)
+        targets = batch.targets.to(self.device, non_blocking=True).tensor_split(parts)
+        yield from zip(inputs, targets, strict=True)
+
+    def _forward(self, inputs: Tensor) -> Tensor:
+        # The last batch of an epoch is smaller; compiling again for it costs more than it brings.
+        full = self.recipe.batch_size // self.recipe.accumulate
+        return (self.fast if len(inputs) == full else self.model)(inputs)
+
+    def _update(self) -> None:
+        if self.recipe.clip_norm is not None:
+            self.scaler.unscale_(self.optimizer)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """The inputs on the device, images in the layout that convolutions like."""
+        inputs = inputs.to(self.device, non_blocking=True)
+        if self.recipe.channels_last and inputs.ndim == 4:
+            return inputs.contiguous(memory_format=torch.channels_last)
+        return inputs
+
+
+def first_non_finite(model: nn.Module, inputs: Tensor) -> str:
+    """Where NaN or infinity first appears: the input, a parameter, or the output of a module."""
+    if not torch.isfinite(inputs).all():
+        return "the input batch"
+    for name, parameter in model.named_parameters():
+        if not torch.isfinite(parameter).all():
+            return f"parameter {name}"
+    found: list[str] = []
+    with contextlib.ExitStack() as stack, torch.no_grad():
+        for name, module in model.named_modules():
+            handle = module.register_forward_hook(_watch(name or "the model", found))
+            stack.callback(handle.remove)
+        model(inputs)
+    return f"the output of {found[0]}" if found else "the loss itself"
+
+
+def _watch(name: str, found: list[str]) -> Callable[[nn.Module, object, object], None]:
+    def hook(module: nn.Module, inputs: object, output: object) -> None:
+        if isinstance(output, Tensor) and not torch.isfinite(output).all():
+            found.append(name)
+
+    return hook
