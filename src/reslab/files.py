@@ -5,6 +5,7 @@ No torch.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -56,11 +57,16 @@ def write_atomic(path: Path) -> Iterator[BinaryIO]:
             raise
         raise DiskError(
             f"cannot write {path}: {error.strerror or error}",
-            hint="Free some space or choose another folder; what was there before is untouched.",
+            hint=f"{_disk_advice(error)}; what was there before is untouched.",
         ) from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def _disk_advice(error: OSError) -> str:
+    is_full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None))
+    return "Free some space or choose another folder" if is_full else "Choose another folder"
 
 
 def _umask() -> int:

@@ -179,8 +179,17 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     return "cifar_resnet", options | (_PLAIN if kind == "plain" else {})
 
 
+def _is_cifar(depth: int) -> bool:
+    return MODELS.get(f"resnet{depth}").family == "cifar_resnet"
+
+
 def _refuse_depth(name: str, depth: int) -> None:
-    legal = [d for d in range(8, depth + 10) if (d - 2) % 6 == 0 or (d - 2) % 9 == 0]
+    taken = [MODELS.get(name).depth for name in MODELS.names("resnet*")]
+    legal = [
+        d
+        for d in range(8, depth + 10)
+        if ((d - 2) % 6 == 0 or (d - 2) % 9 == 0) and (d not in taken or _is_cifar(d))
+    ]
     nearest = sorted(sorted(legal, key=lambda d: abs(d - depth))[:3])
     raise ModelError(
         f"no net has the depth of {name!r}",

@@ -26,9 +26,10 @@ from reslab.models.cost import count_parameters
 from reslab.recipe import Recipe
 from reslab.records import ArmResult, LayerNorm, from_json, to_json
 from reslab.train.evaluate import evaluate_batches
-from reslab.train.fit import build_net, eval_batch_size, fit, preprocessing_of, resume
+from reslab.train.fit import build_net, fit, resume
 from reslab.train.loop import RunInterrupted
 from reslab.train.run import RunFolder
+from reslab.train.session import eval_batch_size, preprocessing_of
 
 __all__ = ["Arm", "ArmProgress", "run_arms"]
 

@@ -25,8 +25,8 @@ from reslab.studies.claims import degradation_claims, overall_verdict
 from reslab.surgery.deepen import deepen
 from reslab.train.environment import describe_environment
 from reslab.train.evaluate import evaluate_batches, evaluation_mode
-from reslab.train.fit import eval_batch_size, preprocessing_of
 from reslab.train.precision import choose_device
+from reslab.train.session import eval_batch_size, preprocessing_of
 from reslab.train.trained import load_trained
 
 __all__ = ["DegradationStudy", "run_degradation"]

@@ -20,9 +20,10 @@ from reslab.models.catalog import create_model
 from reslab.models.weights import LoadReport, load_model, load_weights, read_metadata
 from reslab.records import EvalResult
 from reslab.train.evaluate import evaluate_batches
-from reslab.train.fit import DataLike, as_data, check_fit, eval_batch_size
+from reslab.train.fit import DataLike, as_data
 from reslab.train.precision import choose_device
 from reslab.train.run import RunFolder
+from reslab.train.session import check_fit, eval_batch_size
 
 __all__ = ["Trained", "evaluate", "load_trained"]
 
