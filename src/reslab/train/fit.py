@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
+from reslab.data import Data, load_data
 from torch import nn
 from torch.utils.data import Dataset
 
 from reslab import files
-from reslab.data import Data, load_data
 from reslab.errors import DataError, RecipeError, RunError
 from reslab.models.catalog import create_model
 from reslab.recipe import Recipe, load_recipe, write_recipe
@@ -29,7 +29,7 @@ __all__ = ["as_data", "build_net", "default_folder", "fit", "resume"]
 
 _log = logging.getLogger("reslab")
 
-DataLike: TypeAlias = "str | Path | Data | tuple[Dataset[Any], Dataset[Any]]"
+DataLike: TypeAlias = str | Path | Data | tuple[Dataset[Any], Dataset[Any]]
 
 
 def fit(
