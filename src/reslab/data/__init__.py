@@ -14,6 +14,7 @@ from reslab.data.augment import Augment, FolderAugment
 from reslab.data.cifar import cache_folder
 from reslab.data.cifar_get import get_cifar10, get_cifar100
 from reslab.data.digits import load_digits
+from reslab.data.doctor import Finding, FolderReport, check_folder
 from reslab.data.folder import FolderSplit, load_folder
 from reslab.data.loader import (
     Batch,
@@ -36,13 +37,16 @@ __all__ = [
     "Data",
     "EvalBatch",
     "EvalLoader",
+    "Finding",
     "FolderAugment",
+    "FolderReport",
     "FolderSplit",
     "Preprocessing",
     "TrainLoader",
     "build_eval_loader",
     "build_train_loader",
     "cache_folder",
+    "check_folder",
     "get_cifar10",
     "get_cifar100",
     "load_data",

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import os
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,18 @@ from reslab.data.source import Data
 from reslab.errors import DataError, UsageError
 from reslab.registry import close_names
 
-__all__ = ["FolderSplit", "LeftOut", "Listing", "find_parts", "list_pictures", "load_folder"]
+__all__ = [
+    "FolderSplit",
+    "LeftOut",
+    "Listing",
+    "divide",
+    "find_parts",
+    "list_pictures",
+    "load_folder",
+]
 
 VAL_NAMES = ("val", "valid", "validation", "test")
+Pictures = Mapping[str, tuple[str, ...]]
 _HIDDEN = {"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "$recycle.bin"}
 
 
@@ -109,7 +118,7 @@ def load_folder(
     train = list_pictures(train_home)
     classes = _training_classes(train, empty)
     if test_home is None:
-        parts = _divide(train, classes, test_fraction, seed)
+        parts = divide(train.pictures, test_fraction, seed=seed)
         splits = [_split(train, part, classes, bad_images) for part in parts]
     else:
         test = list_pictures(test_home)
@@ -230,24 +239,23 @@ def _check_test_classes(test: Listing, classes: tuple[str, ...]) -> None:
         )
 
 
-def _divide(
-    listing: Listing, classes: tuple[str, ...], fraction: float, seed: int
+def divide(
+    pictures: Pictures, fraction: float, *, seed: int
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Training and test files of each class; a class keeps at least one file for training."""
+    """Training and test files of each class, by the hash of their names and `seed`.
+
+    A class keeps at least one file for training.
+    """
     train, test = {}, {}
-    for name in classes:
-        files = listing.pictures[name]
+    for name, files in pictures.items():
         ranked = sorted(files, key=lambda file: hashlib.sha256(f"{seed}/{file}".encode()).digest())
-        count = max(0, min(round(fraction * len(files)), len(files) - 1))
-        chosen = set(ranked[:count])
+        chosen = set(ranked[: max(0, min(round(fraction * len(files)), len(files) - 1))])
         train[name] = tuple(f for f in files if f not in chosen)
         test[name] = tuple(f for f in files if f in chosen)
     return train, test
 
 
-def _split(
-    listing: Listing, pictures: dict[str, tuple[str, ...]], classes: tuple[str, ...], bad: str
-) -> FolderSplit:
+def _split(listing: Listing, pictures: Pictures, classes: tuple[str, ...], bad: str) -> FolderSplit:
     files = [(f, label) for label, name in enumerate(classes) for f in pictures.get(name, ())]
     return FolderSplit(
         root=listing.root,
