@@ -13,11 +13,10 @@ __all__ = ["describe_environment"]
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
     """Versions, processor, memory, threads and device as plain values."""
-    versions = {
-        name: metadata.version(name) for name in ("reslab", "torch", "torchvision", "numpy")
-    }
+    versions = {name: metadata.version(name) for name in ("reslab", "torchvision", "numpy")}
     facts: dict[str, Any] = {
         "python": platform.python_version(),
+        "torch": str(torch.__version__),
         **versions,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
