@@ -65,7 +65,7 @@ def _where(name: str, root: Path | None) -> str:
     return str(path) if path.exists() else f"not here: reslab data get {name}"
 
 
-@data.command()
+@data.command(short_help="Put a data set where reslab finds it, checked.")
 @click.argument("name", metavar="NAME")
 @_root
 @click.option(
@@ -118,7 +118,7 @@ class _Steps:
             self._shown = units
 
 
-@data.command()
+@data.command(short_help="Find what is wrong in a folder of pictures.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="The whole report as JSON.")
 @click.option("--workers", type=click.IntRange(min=1), help="Threads (default: one a core).")

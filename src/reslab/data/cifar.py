@@ -193,5 +193,9 @@ def _load_cifar100(root: Path | None, download: bool) -> Data:
     return _load(CIFAR100, root, download)
 
 
-SOURCES.add("cifar10", Source("60,000 colour pictures of 10 classes, 32x32", _load_cifar10))
-SOURCES.add("cifar100", Source("60,000 colour pictures of 100 classes, 32x32", _load_cifar100))
+SOURCES.add(
+    "cifar10", Source("colour pictures of 32x32: 10 classes, 60,000 pictures", _load_cifar10)
+)
+SOURCES.add(
+    "cifar100", Source("colour pictures of 32x32: 100 classes, 60,000 pictures", _load_cifar100)
+)

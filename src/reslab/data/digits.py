@@ -33,5 +33,5 @@ def load_digits(root: Path | None = None, download: bool = False) -> Data:
 
 
 SOURCES.add(
-    "digits", Source("1,797 handwritten digits, 8x8 grey, inside scikit-learn", load_digits)
+    "digits", Source("handwritten digits, grey, 8x8: 10 classes, 1,797 pictures", load_digits)
 )

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from reslab.errors import DataError, DiskError, MissingDependencyError
 
@@ -58,7 +59,9 @@ def _fetch(url: str, part: Path, progress: Progress | None) -> None:
         if error.code != 416 or not start:
             raise DataError(f"cannot download {url}: the server says {error}") from error
         # Nothing is left to send: the part is whole, or longer than the file; its sum decides.
-    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+    except DiskError:
+        raise
+    except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise DataError(
             f"cannot download {url} ({reason})", hint="What arrived is kept; try again to go on."
@@ -69,19 +72,28 @@ def _receive(response: HTTPResponse, part: Path, start: int, progress: Progress 
     length = response.headers.get("Content-Length")
     total = start + int(length) if length else None
     done = start
-    try:
-        with part.open("ab" if start else "wb") as file:
-            while chunk := response.read(_CHUNK):
-                file.write(chunk)
-                done += len(chunk)
-                if progress:
-                    progress(done, total)
-    except (TimeoutError, ConnectionError):
-        raise
-    except OSError as error:
-        raise DiskError(f"cannot write {part}: {error.strerror or error}") from error
+    with _open_part(part, "ab" if start else "wb") as file:
+        while chunk := response.read(_CHUNK):
+            _write(file, chunk, part)
+            done += len(chunk)
+            if progress:
+                progress(done, total)
     if total is not None and done < total:
         raise ConnectionError(f"the connection broke after {done} of {total} bytes")
+
+
+def _open_part(part: Path, mode: str) -> BinaryIO:
+    try:
+        return cast(BinaryIO, part.open(mode, buffering=0))
+    except OSError as error:
+        raise DiskError(f"cannot write {part}: {error.strerror or error}") from error
+
+
+def _write(file: BinaryIO, chunk: bytes, part: Path) -> None:
+    try:
+        file.write(chunk)
+    except OSError as error:
+        raise DiskError(f"cannot write {part}: {error.strerror or error}") from error
 
 
 def _md5(path: Path) -> str:

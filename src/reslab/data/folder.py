@@ -36,7 +36,8 @@ __all__ = [
     "load_folder",
 ]
 
-VAL_NAMES = ("val", "valid", "validation", "test")
+TRAIN_NAMES = ("train", "training")
+VAL_NAMES = ("val", "valid", "validation", "test", "testing")
 Pictures = Mapping[str, tuple[str, ...]]
 _HIDDEN = {"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "$recycle.bin"}
 
@@ -138,15 +139,22 @@ def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
 def find_parts(home: Path) -> tuple[Path, Path | None]:
     """The folders of training and test classes; None where one folder is to be split.
 
-    Raises DataError when `home` is no folder.
+    Upper and lower case are the same, and a folder called train that has no folders in it is a
+    class like others. Raises DataError when `home` is no folder.
     """
     if not home.is_dir():
         found = "a file" if home.exists() else "nothing there"
         raise DataError(f"{home} is not a folder of pictures", got=found)
-    train = home / "train"
-    if not train.is_dir():
+    parts = {p.name.lower(): p for p in sorted(home.iterdir()) if p.is_dir() and _has_folders(p)}
+    train = next((parts[name] for name in TRAIN_NAMES if name in parts), None)
+    if train is None:
         return home, None
-    return train, next((home / n for n in VAL_NAMES if (home / n).is_dir()), None)
+    return train, next((parts[name] for name in VAL_NAMES if name in parts), None)
+
+
+def _has_folders(folder: Path) -> bool:
+    with os.scandir(folder) as entries:
+        return any(entry.is_dir() and not is_hidden(entry.name) for entry in entries)
 
 
 def list_pictures(root: Path) -> Listing:

@@ -171,7 +171,7 @@ def build_train_loader(
         split, preprocessing, augment=augment, seed=seed, largest=batch_size + 1, workers=workers
     )
     loader = TrainLoader(fetch, ends, seed=seed, policy=_policy(split))
-    loader.notes += _notes(ends, batch_size, workers)
+    loader.notes += _notes(ends, batch_size, workers) + _left_out(split)
     return loader
 
 
@@ -222,6 +222,21 @@ def _merge_single(ends: list[int], batch_size: int) -> None:
 
 def _sizes(ends: list[int]) -> list[int]:
     return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def _left_out(split: Any) -> list[str]:
+    """What a folder holds that is not used."""
+    notes = []
+    if isinstance(split, FolderSplit):
+        if split.left_out:
+            first = split.left_out[0]
+            notes.append(
+                f"{len(split.left_out)} files in {split.root} are not used, such as {first.path} "
+                f"({first.reason})"
+            )
+        if split.hidden:
+            notes.append(f"{split.hidden} hidden names in {split.root} are skipped")
+    return notes
 
 
 def _notes(ends: list[int], batch_size: int, workers: int) -> list[str]:

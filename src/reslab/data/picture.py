@@ -1,5 +1,7 @@
 """One picture file: opened whole, turned upright, in 8-bit grey or RGB, resized, as a tensor."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,18 @@ INTERPOLATIONS = {
     "bicubic": Image.Resampling.BICUBIC,
 }
 # What Pillow raises for files that are no picture, cut, damaged, or far too large.
-UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
+UNREADABLE = (
+    OSError,
+    EOFError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    LookupError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
 
 _MODES = {1: "L", 3: "RGB"}
 _WITH_ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")

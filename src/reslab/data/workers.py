@@ -173,10 +173,12 @@ class _Order:
     """The batches still to come, as the DataLoader's batch sampler; refilled every epoch."""
 
     def __init__(self) -> None:
-        self.batches: Sequence[list[Place]] = ()
+        self.epoch = 0
+        self.batches: Sequence[Tensor] = ()
 
     def __iter__(self) -> Iterator[list[Place]]:
-        return iter(self.batches)
+        epoch = self.epoch
+        return ([(epoch, i) for i in ids.tolist()] for ids in self.batches)
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -204,7 +206,7 @@ class WorkerPool:
 
     def __call__(self, epoch: int, batches: Sequence[Tensor], start: int) -> Iterator[Chunk]:
         """One Chunk for each tensor of sample ids; DataError with advice when workers fail."""
-        self._order.batches = [[(epoch, i) for i in ids.tolist()] for ids in batches]
+        self._order.epoch, self._order.batches = epoch, batches
         try:
             yield from self._loader
         except RuntimeError as error:
