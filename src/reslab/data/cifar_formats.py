@@ -106,7 +106,7 @@ def _archive_members(path: Path, wanted: set[str]) -> dict[str, bytes]:
             return members
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise DataError(
-            f"{path} is not a whole archive ({error})", got=_kind(path), expected="a .tar.gz file"
+            f"{path} is not a whole archive", got=_kind(path), expected="a .tar.gz file"
         ) from error
 
 
@@ -209,7 +209,7 @@ def _sheet(data: bytes, where: str) -> np.ndarray:
 
 def _from_npz(path: Path) -> Decoded:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {
                 ours: archive[next(name for name in names if name in archive)]
                 for ours, names in NPZ_NAMES.items()

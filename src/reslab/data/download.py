@@ -105,7 +105,7 @@ def _not_an_archive(path: Path) -> str | None:
     with path.open("rb") as file:
         start = file.read(256).lstrip().lower()
     is_page = start.startswith((b"<!doctype", b"<html", b"<?xml"))
-    return "a web page (a proxy's log-in or an error page?)" if is_page else None
+    return "a web page (a log-in or error page?)" if is_page else None
 
 
 def npm_pack(package: str, folder: Path) -> Path:
