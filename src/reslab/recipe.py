@@ -117,6 +117,10 @@ class Recipe:
         "fail", "folders: what to do with unreadable pictures", choices=("fail", "skip")
     )
 
+    empty_classes: str = _option(
+        "error", "folders: a class without pictures", choices=("error", "keep", "drop")
+    )
+
     precision: str = _option(
         "auto", "arithmetic of forward and backward", choices=("auto", "fp32", "bf16", "fp16")
     )

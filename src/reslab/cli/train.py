@@ -80,12 +80,12 @@ def train(
       reslab train resnet20 -m shortcut=projection -m drop_path=0.1
     """
     from reslab.recipe import load_recipe
-    from reslab.train.fit import as_data, build_net, default_folder, fit
+    from reslab.train.fit import build_net, data_of, default_folder, fit
 
     changes = {"model": model, "model_options": parse_options(model_option)}
     changes |= {"data": data} if data else {}
     chosen = load_recipe(recipe).updated(changes | recipe_changes(values))
-    loaded = as_data(chosen.data)
+    loaded = data_of(chosen)
     net = build_net(chosen, loaded)
     if weights is not None:
         _start_from(net, weights)

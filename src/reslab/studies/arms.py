@@ -19,14 +19,14 @@ from typing import Any
 import torch
 
 from reslab import files
-from reslab.data import Data, build_eval_loader, load_data
+from reslab.data import Data, build_eval_loader
 from reslab.errors import RunError
 from reslab.examine.gradients import measure_gradient_norms
 from reslab.models.cost import count_parameters
 from reslab.recipe import Recipe
 from reslab.records import ArmResult, LayerNorm, from_json, to_json
 from reslab.train.evaluate import evaluate_batches
-from reslab.train.fit import build_net, fit, resume
+from reslab.train.fit import build_net, data_of, fit, resume
 from reslab.train.loop import RunInterrupted
 from reslab.train.run import RunFolder
 from reslab.train.session import eval_batch_size, preprocessing_of
@@ -150,7 +150,7 @@ class _Reporter:
 
 
 def _train_arm(arm: Arm) -> None:
-    data = load_data(arm.recipe.data)
+    data = data_of(arm.recipe)
     fresh = build_net(arm.recipe, data)
     start = _gradients(fresh, data, arm.recipe)
     if RunFolder(arm.folder).exists():

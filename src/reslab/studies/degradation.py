@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reslab.data import build_eval_loader, load_data
+from reslab.data import build_eval_loader
 from reslab.errors import ModelError, UsageError
 from reslab.models.cifar import stage_depth
 from reslab.models.resnet import ResNet
@@ -25,6 +25,7 @@ from reslab.studies.claims import degradation_claims, overall_verdict
 from reslab.surgery.deepen import deepen
 from reslab.train.environment import describe_environment
 from reslab.train.evaluate import evaluate_batches, evaluation_mode
+from reslab.train.fit import data_of
 from reslab.train.precision import choose_device
 from reslab.train.session import eval_batch_size, preprocessing_of
 from reslab.train.trained import load_trained
@@ -99,7 +100,7 @@ def run_degradation(
 ) -> StudyResult:
     """Train the arms, deepen the trained shallow plain nets, and judge the five claims."""
     start = time.perf_counter()
-    data = load_data(study.recipe.data)
+    data = data_of(study.recipe)
     arms = run_arms(study.arms(), jobs=study.jobs, on_progress=on_progress)
     deepened = _deepen_arms(study, arms)
     claims = degradation_claims(arms, deepened, samples=len(data.train))
@@ -135,7 +136,7 @@ def _deepen_arms(study: DegradationStudy, arms: Sequence[ArmResult]) -> tuple[De
 
 
 def _deepen_arm(study: DegradationStudy, shallow: ArmResult, deep: ArmResult) -> DeepenedResult:
-    data = load_data(study.recipe.data)
+    data = data_of(study.recipe)
     net = load_trained(study.out / "arms" / shallow.folder / "weights.safetensors").model
     if not isinstance(net, ResNet):
         raise ModelError("only reslab's plain nets can be deepened", got=type(net).__name__)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import torch
 import torch.nn.functional as F
-from reslab.data import EvalBatch
 from torch import Tensor, nn
 
+from reslab.data import EvalBatch
 from reslab.errors import DataError
 from reslab.records import EvalResult
 

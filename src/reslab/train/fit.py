@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from reslab.data import Data, load_data
 from torch import nn
 from torch.utils.data import Dataset
 
 from reslab import files
+from reslab.data import SOURCES, Data, load_data, load_folder
 from reslab.errors import DataError, RecipeError, RunError
 from reslab.models.catalog import create_model
 from reslab.recipe import Recipe, load_recipe, write_recipe
@@ -25,7 +25,7 @@ from reslab.train.observers import Observer
 from reslab.train.run import RunFolder
 from reslab.train.session import Run, Session
 
-__all__ = ["as_data", "build_net", "default_folder", "fit", "resume"]
+__all__ = ["as_data", "build_net", "data_of", "default_folder", "fit", "resume"]
 
 _log = logging.getLogger("reslab")
 
@@ -118,13 +118,23 @@ def default_folder(recipe: Recipe, model: nn.Module) -> Path:
     return Path("runs") / f"{name}-{Path(recipe.data).name}-{recipe.name}-seed{recipe.seed}"
 
 
-def as_data(data: DataLike) -> Data:
-    """Data by name or path, a Data as it is, or a pair of torch Datasets as one."""
+def as_data(data: DataLike, *, bad_images: str = "fail", empty_classes: str = "error") -> Data:
+    """Data by name or path, a Data as it is, or a pair of torch Datasets as one.
+
+    `bad_images` and `empty_classes` are the recipe's choices for folders.
+    """
     if isinstance(data, Data):
         return data
     if isinstance(data, tuple):
         return Data(name="custom", classes=(), train=data[0], test=data[1], sums={})
+    if str(data) not in SOURCES and Path(data).is_dir():
+        return load_folder(data, bad_images=bad_images, empty=empty_classes)
     return load_data(str(data))
+
+
+def data_of(recipe: Recipe) -> Data:
+    """The data that a recipe names."""
+    return as_data(recipe.data, bad_images=recipe.bad_images, empty_classes=recipe.empty_classes)
 
 
 def _refuse_folder(folder: RunFolder, recipe: Recipe) -> None:
@@ -149,7 +159,7 @@ def _data_again(recipe: Recipe) -> Data:
         raise RunError(
             "the run's data was given as Datasets", hint="Give it again: resume(..., data=(...))."
         )
-    return load_data(recipe.data)
+    return data_of(recipe)
 
 
 def _check_sums(about: dict[str, Any], data: Data) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from reslab.data import Batch, TrainLoader
 from torch import nn
 
+from reslab.data import Batch, TrainLoader
 from reslab.errors import NonFiniteLossError, RunError
 from reslab.recipe import Recipe
 from reslab.records import EvalResult

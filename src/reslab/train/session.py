@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+
 from reslab.data import (
     Augment,
     Data,
@@ -19,8 +21,6 @@ from reslab.data import (
     build_eval_loader,
     build_train_loader,
 )
-from torch import nn
-
 from reslab.errors import ModelError, RecipeError, ReslabError
 from reslab.models.weights import save_weights
 from reslab.recipe import Recipe

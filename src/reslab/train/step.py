@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from reslab.data import Batch
 from torch import Tensor, nn
 
+from reslab.data import Batch
 from reslab.recipe import Recipe
 from reslab.train.precision import autocast, choose_precision, compiled
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from reslab.data import EvalBatch, FolderSplit, Preprocessing, build_eval_loader
 from torch import nn
 
+from reslab.data import EvalBatch, FolderSplit, Preprocessing, build_eval_loader
 from reslab.errors import DataError, WeightsError
 from reslab.models.catalog import create_model
 from reslab.models.weights import LoadReport, load_model, load_weights, read_metadata
@@ -133,6 +133,11 @@ def _preprocessing_for(trained: Trained, data: Any) -> Preprocessing | None:
     if trained.mean_std is None:
         return own
     mean, std = trained.mean_std
+    if len(std) != own.channels:
+        raise DataError(
+            f"these weights take pictures of {len(std)} channels and {data.name} has {own.channels}",
+            hint="Give --mean and --std with one value a channel, or build with in_channels.",
+        )
     return dataclasses.replace(own, mean=mean, std=std)
 
 
