@@ -125,10 +125,10 @@ def line_trace(
 
 
 def nice_ceiling(value: float) -> float:
-    """The next round number above `value`: an axis that ends there has readable ticks.
+    """The first round number from `value` up: an axis that ends there has readable ticks.
 
     >>> [nice_ceiling(v) for v in (0.3, 3.2, 27.0, 71.5)]
-    [0.5, 4.0, 30.0, 80.0]
+    [0.3, 4.0, 30.0, 80.0]
     """
     if value <= 0:
         return 1.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from reslab.records import ArmResult
 from reslab.report.arms import ArmGroup, Spread, mean_curve, series_of
 from reslab.report.charts import (
     Chart,
@@ -86,7 +87,8 @@ def _panel(kind: str, curves: tuple[Curve, ...], limit: float, several: bool) ->
 def _figure(traces: Iterable[dict[str, Any]], limit: float) -> Figure:
     # A hair below zero, or a curve at 0 % would be half hidden by the axis.
     y = axis("error (%)", range=[-0.012 * limit, limit], zeroline=True)
-    return figure(list(traces), x=axis("iterations", rangemode="tozero"), y=y)
+    x = axis("iterations", rangemode="tozero", unifiedhovertitle={"text": "iteration %{x}"})
+    return figure(list(traces), x=x, y=y)
 
 
 def _mean_traces(curves: Sequence[Curve]) -> list[dict[str, Any]]:
@@ -125,14 +127,20 @@ def _band(curve: Curve) -> dict[str, Any]:
 
 def _seed_traces(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     return [
-        line_trace(points, entry=curve.entry, name=f"{curve.entry.label}, seed {run.seed}")
+        _seed_line(points, curve, run.seed)
         for curve in curves
         for run in curve.group.runs
         if (points := [(step, s.mean) for step, s in _alone(run, curve)])
     ]
 
 
-def _alone(run: Any, curve: Curve) -> tuple[tuple[int, Spread], ...]:
+def _seed_line(points: list[tuple[int, float]], curve: Curve, seed: int) -> dict[str, Any]:
+    trace = line_trace(points, entry=curve.entry, name=f"{curve.entry.label}, seed {seed}")
+    trace["line"]["width"] *= 0.6  # several lie on top of each other
+    return trace
+
+
+def _alone(run: ArmResult, curve: Curve) -> tuple[tuple[int, Spread], ...]:
     return mean_curve(ArmGroup(run.name, (run,)), curve.quantity)
 
 

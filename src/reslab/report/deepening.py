@@ -6,6 +6,7 @@ net, so a higher training error is a failure of the search, not of what the net 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from reslab.records import DeepenedResult
 from reslab.report.arms import Spread, spread_of
@@ -14,6 +15,8 @@ from reslab.report.numbers import format_error, format_spread
 from reslab.report.palette import light_colour
 
 __all__ = ["Deepening", "deepening_chart", "group_deepened"]
+
+_SERIES = (0, 2, 1)  # colours of the three bars; first and last are those of the two depths
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Deepening:
         return (
             (f"{self.depth_before} layers", "trained", before),
             (f"{self.depth_after} layers", "by construction", after),
-            (f"{self.depth_after} layers", "trained from scratch", trained),
+            (f"{self.depth_after} layers", "from scratch", trained),
         )
 
 
@@ -77,29 +80,42 @@ def _panel(number: int, group: Deepening, limit: float) -> Panel:
 
 
 def _figure(group: Deepening, limit: float) -> Figure:
-    bars = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": plain_text(f"{what}, {how}"),
-            "y": [f"<b>{what}</b><br>{how}"],
-            "x": [spread.mean if spread else None],
-            "text": [f" {format_spread(spread)} %"],
-            "textposition": "outside",
-            "cliponaxis": False,
-            "width": 0.5,
-            "marker": {"color": light_colour(series)},
-            "hovertemplate": _hover(spread),
-            "meta": {"series": series, "role": "bar"},
-        }
-        for (what, how, spread), series in zip(group.steps, (0, 2, 1), strict=True)
-    ]
-    ticks = [limit * quarter / 4 for quarter in range(5)]
-    # The axis goes on past its last tick: the figures stand beside the bars.
-    x = axis("training error (%)", range=[0, 1.35 * limit], tickvals=ticks)
-    made = figure(bars, x=x, y={"autorange": "reversed", "automargin": True, "type": "category"})
+    steps = list(enumerate(zip(group.steps, _SERIES, strict=True)))
+    bars = [_bar(place, *step, series) for place, (step, series) in steps]
+    x = axis("training error (%)", range=[0, limit])
+    y = {"range": [2.4, -0.75], "showticklabels": False, "showgrid": False, "zeroline": False}
+    made = figure(bars, x=x, y=y)
     made["layout"]["hovermode"] = "closest"
+    made["layout"]["margin"] |= {"l": 12, "t": 4}
+    made["layout"]["annotations"] = [_label(place, *step) for place, (step, _) in steps]
     return made
+
+
+def _bar(place: int, what: str, how: str, spread: Spread | None, series: int) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": plain_text(f"{what}, {how}"),
+        "y": [place],
+        "x": [spread.mean if spread else None],
+        "width": 0.36,
+        "marker": {"color": light_colour(series)},
+        "hovertemplate": _hover(spread),
+        "meta": {"series": series, "role": "bar"},
+    }
+
+
+def _label(place: int, what: str, how: str, spread: Spread | None) -> dict[str, Any]:
+    """What a bar is and how long, above it: beside it a narrow page has no room."""
+    return {
+        "text": plain_text(f"{what}, {how}: ") + f"<b>{format_spread(spread)} %</b>",
+        "x": 0,
+        "xref": "paper",
+        "xanchor": "left",
+        "y": place - 0.2,
+        "yanchor": "bottom",
+        "showarrow": False,
+    }
 
 
 def _hover(spread: Spread | None) -> str:

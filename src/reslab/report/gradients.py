@@ -3,8 +3,10 @@
 He 2015, section 4.1, holds that plain nets do not fail by vanishing gradients; this shows it.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 from reslab.report.arms import ArmGroup, mean_norms, series_of
 from reslab.report.charts import (
@@ -27,6 +29,12 @@ _MOMENTS = (
     ("gradients_end", "at the end", "bold"),
 )
 _QUANTITIES = (("norm", "Gradient norm"), ("relative", "Relative to the weights"))
+_PLACES = {
+    "tickvals": [0, 0.5, 1],
+    "ticktext": ["first", "middle of the net", "last"],
+    "hoverformat": ".0%",
+    "unifiedhovertitle": {"text": "%{x} of the way to the last layer"},
+}
 _AXES = {"norm": "gradient norm", "relative": "gradient norm / weight norm"}
 
 
@@ -37,11 +45,25 @@ def gradient_chart(groups: Sequence[ArmGroup]) -> Chart | None:
     if not measured:
         return None
     by_kind = groupby(measured, key=lambda group: group.kind)
-    panels = tuple(_panel(kind, tuple(mine), series) for kind, mine in by_kind)
+    spans = {quantity: _span(measured, quantity) for quantity, _ in _QUANTITIES}
+    panels = tuple(_panel(kind, tuple(mine), series, spans) for kind, mine in by_kind)
     return Chart("gradients", panels, _QUANTITIES, _notes(measured))
 
 
-def _panel(kind: str, groups: tuple[ArmGroup, ...], series: dict[str, int]) -> Panel:
+def _span(groups: Sequence[ArmGroup], quantity: str) -> list[float]:
+    """Exponents of ten that hold all means of all panels, so that panels can be compared."""
+    measured = ([getattr(r, moment) for r in g.runs] for g in groups for moment, _, _ in _MOMENTS)
+    means = [mean for layers in measured for _, mean in mean_norms(layers, quantity) if mean > 0]
+    exponents = [math.log10(mean) for mean in means] or [0.0]
+    return [min(exponents) - 0.2, max(exponents) + 0.2]
+
+
+def _panel(
+    kind: str,
+    groups: tuple[ArmGroup, ...],
+    series: dict[str, int],
+    spans: dict[str, list[float]],
+) -> Panel:
     entries = [
         (group, moment, LegendEntry(label, label, series[group.name], style))
         for group in groups
@@ -49,12 +71,14 @@ def _panel(kind: str, groups: tuple[ArmGroup, ...], series: dict[str, int]) -> P
         if any(getattr(run, moment) for run in group.runs)
         for label in [f"{group.name} {word}"]
     ]
-    figures = {quantity: _figure(entries, quantity) for quantity, _ in _QUANTITIES}
+    figures = {quantity: _figure(entries, quantity, spans[quantity]) for quantity in spans}
     legend = tuple(entry for _, _, entry in entries)
     return Panel(f"gradients-{kind}", kind_title(kind), _in_words(kind, entries), legend, figures)
 
 
-def _figure(entries: Sequence[tuple[ArmGroup, str, LegendEntry]], quantity: str) -> Figure:
+def _figure(
+    entries: Sequence[tuple[ArmGroup, str, LegendEntry]], quantity: str, span: list[float]
+) -> Figure:
     traces = []
     for group, moment, entry in entries:
         layers = mean_norms([getattr(run, moment) for run in group.runs], quantity)
@@ -66,9 +90,17 @@ def _figure(entries: Sequence[tuple[ArmGroup, str, LegendEntry]], quantity: str)
         # A log axis has no place for zero; None leaves a gap, and the notes count them.
         trace["y"] = [norm if norm > 0 else None for norm in trace["y"]]
         traces.append(trace)
-    x = axis("place in the net (0: first layer, 1: last)", range=[-0.015, 1.015], hoverformat=".2f")
-    y = axis(_AXES[quantity], type="log", exponentformat="power", dtick=1, minor={"ticks": ""})
-    return figure(traces, x=x, y=y)
+    return figure(
+        traces,
+        x=axis("layer, from input to output", range=[-0.015, 1.015], **_PLACES),
+        y=_log(quantity, span),
+    )
+
+
+def _log(quantity: str, span: list[float]) -> dict[str, Any]:
+    # A tick every decade, or fewer where the gradients span many.
+    step = max(1, round((span[1] - span[0]) / 6))
+    return axis(_AXES[quantity], type="log", exponentformat="power", dtick=step, range=span)
 
 
 def _in_words(kind: str, entries: Sequence[tuple[ArmGroup, str, LegendEntry]]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 from reslab.report.arms import Spread
@@ -11,6 +12,7 @@ __all__ = [
     "format_duration",
     "format_error",
     "format_number",
+    "format_prose",
     "format_spread",
     "format_value",
 ]
@@ -95,7 +97,18 @@ def _signed(text: str) -> str:
 def format_value(value: Any) -> str:
     """A recipe's or environment's value as YAML would take it on one line.
 
-    >>> [format_value(v) for v in ("sgd", None, True, [0.5, 0.75])]
-    ['sgd', 'null', 'true', '[0.5, 0.75]']
+    >>> [format_value(v) for v in ("sgd", "", None, True, [0.5, 0.75])]
+    ['sgd', '""', 'null', 'true', '[0.5, 0.75]']
     """
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str) and value:
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def format_prose(text: str) -> str:
+    """A sentence whose numbers stay on one line with their percent sign.
+
+    >>> format_prose("8.75 % error") == "8.75\\N{NO-BREAK SPACE}% error"
+    True
+    """
+    return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)

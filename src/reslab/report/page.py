@@ -10,7 +10,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from reslab import files
 from reslab.records import StudyResult, to_json
 from reslab.report import numbers
 from reslab.report.arms import ArmGroup, group_arms, series_of
+from reslab.report.charts import Chart
 from reslab.report.curves import Curve, error_chart, measured_curves
 from reslab.report.deepening import deepening_chart, group_deepened
 from reslab.report.gradients import gradient_chart
@@ -113,8 +114,11 @@ def _plotly_script() -> Any:
 
 def _context(result: StudyResult) -> dict[str, Any]:
     groups = group_arms(result.arms)
-    built = (error_chart(groups), gradient_chart(groups), deepening_chart(result.deepened))
-    charts = {chart.key: chart for chart in built if chart is not None}
+    charts = {
+        "errors": error_chart(groups),
+        "gradients": gradient_chart(groups),
+        "deepening": deepening_chart(result.deepened),
+    }
     lead, rest = _sentences(result.verdict)
     return {
         "result": result,
@@ -168,10 +172,10 @@ def _curve_tables(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     return tables
 
 
-def _figures(charts: Any) -> dict[str, Any]:
+def _figures(charts: Iterable[Chart | None]) -> dict[str, Any]:
     """Every panel's figures by its key, as the page's script reads them."""
-    panels = {panel.key: panel.figures for chart in charts for panel in chart.panels}
-    return _finite(panels)
+    drawn = [chart for chart in charts if chart is not None]
+    return _finite({panel.key: panel.figures for chart in drawn for panel in chart.panels})
 
 
 def _finite(value: Any) -> Any:

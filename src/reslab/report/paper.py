@@ -23,25 +23,25 @@ def _cifar(test_error: str = "", parameters: str = "", training: str = "") -> Pu
     return Published("CIFAR-10", test_error, parameters, training)
 
 
-_IMPROVES = "lower than that of shallower residual nets"
-_DEGRADES = "higher than that of shallower plain nets"
+_IMPROVES = "below the shallower residual nets"
+_DEGRADES = "above the shallower plain nets"
 
 _PUBLISHED = {
-    ("plain", 20): _cifar(training="the lowest of the plain nets"),
+    ("plain", 20): _cifar(training="lowest of the plain nets"),
     ("plain", 32): _cifar(training=_DEGRADES),
     ("plain", 44): _cifar(training=_DEGRADES),
     ("plain", 56): _cifar(training=_DEGRADES),
     ("plain", 110): _cifar(training="stays above 60 %"),
-    ("resnet", 20): _cifar("8.75", "0.27 M", "the highest of the residual nets"),
+    ("resnet", 20): _cifar("8.75", "0.27 M", "highest of the residual nets"),
     ("resnet", 32): _cifar("7.51", "0.46 M", _IMPROVES),
     ("resnet", 44): _cifar("7.17", "0.66 M", _IMPROVES),
     ("resnet", 56): _cifar("6.97", "0.85 M", _IMPROVES),
     ("resnet", 110): _cifar("6.43", "1.7 M", _IMPROVES),
     ("resnet", 1202): _cifar("7.93", "19.4 M", "below 0.1 %"),
     ("plain", 18): Published("ImageNet", "27.94"),
-    ("plain", 34): Published("ImageNet", "28.54", training="higher than plain-18 throughout"),
+    ("plain", 34): Published("ImageNet", "28.54", training="above plain-18 throughout"),
     ("resnet", 18): Published("ImageNet", "27.88"),
-    ("resnet", 34): Published("ImageNet", "25.03", training="lower than resnet-18"),
+    ("resnet", 34): Published("ImageNet", "25.03", training="below resnet-18"),
 }
 
 

@@ -6,7 +6,6 @@
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const hidden = new Map(); // panel -> legend groups that are switched off
   const plots = [...document.querySelectorAll(".plot")];
-  const still = matchMedia("(prefers-reduced-motion: reduce)");
   const coarse = matchMedia("(pointer: coarse)");
 
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -30,14 +29,16 @@
     if (trace.meta.role === "band") painted.fillcolor = colour;
     if (trace.line) painted.line = { ...trace.line, color: colour };
     if (trace.marker) painted.marker = { ...trace.marker, color: colour };
-    if (trace.meta.role === "bar") painted.textfont = { color: look.strong, size: 14 };
     return painted;
   }
 
   function axis(given, look) {
     return {
       gridcolor: look.grid, linecolor: look.axis, zerolinecolor: look.axis,
-      showline: false, zerolinewidth: 1, tickfont: { color: look.text }, ...given,
+      showline: false, zerolinewidth: 1, ...given,
+      // plotly enlarges the labels of powers by a quarter.
+      tickfont: { color: look.text, size: given.type === "log" ? 10 : 12.5 },
+      title: { ...given.title, font: { color: look.text, size: 12.5 } },
     };
   }
 
@@ -45,12 +46,15 @@
     return {
       ...given,
       autosize: !paper,
-      width: paper || undefined,
+      width: paper ? paper.width : undefined,
+      height: paper ? paper.height : undefined,
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: look.font, size: 12.5, color: look.text },
       xaxis: { ...axis(given.xaxis, look), showgrid: given.hovermode === "closest" },
       yaxis: axis(given.yaxis, look),
+      annotations: (given.annotations ?? []).map(
+        (note) => ({ ...note, font: { color: look.strong, size: 13 } })),
       hoverlabel: {
         bgcolor: look.ground, bordercolor: look.axis, namelength: -1,
         font: { color: look.strong, family: look.font, size: 12.5 },
@@ -60,7 +64,7 @@
     };
   }
 
-  function draw(plot, paper = 0) {
+  function draw(plot, paper = null) {
     const figure = figures[plot.dataset.panel][plot.dataset.variant];
     const look = theme();
     const off = hidden.get(plot.dataset.panel) ?? new Set();
@@ -69,7 +73,7 @@
     return Plotly.react(plot, traces, shown, { displayModeBar: false, responsive: !paper });
   }
 
-  const drawAll = (paper) => plots.forEach((plot) => draw(plot, paper));
+  const drawAll = () => plots.forEach((plot) => draw(plot));
 
   function toggle(button) {
     const { panel, group } = button.dataset;
@@ -106,7 +110,8 @@
 
   function onPaper(on) {
     document.documentElement.classList.toggle("on-paper", on);
-    drawAll(on ? 660 : 0);
+    // Sheets are narrower than most screens, and nothing is laid out anew before they are printed.
+    plots.forEach((plot) => draw(plot, on ? { width: 620, height: plot.clientHeight } : null));
   }
 
   for (const button of document.querySelectorAll(".key")) {
@@ -118,9 +123,8 @@
   for (const button of document.querySelectorAll("[data-copy]")) {
     button.addEventListener("click", () => copy(button));
   }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(0));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll());
   addEventListener("beforeprint", () => onPaper(true));
   addEventListener("afterprint", () => onPaper(false));
-  document.documentElement.classList.toggle("calm", still.matches);
-  drawAll(0);
+  drawAll();
 })();
