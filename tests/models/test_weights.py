@@ -116,3 +116,20 @@ def test_weights_without_a_name_ask_for_one(net, tmp_path):
 def test_a_missing_file_is_named(net):
     with pytest.raises(WeightsError, match=r"no weights file at nowhere\.pt"):
         reslab.load_weights(net, "nowhere.pt")
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 13])
+def test_a_stem_for_other_channels_keeps_the_scale_of_its_activations(channels):
+    torch.manual_seed(0)
+    theirs = torchvision.models.resnet18(num_classes=4)
+    ours = reslab.create_model("resnet18", num_classes=4, in_channels=channels)
+    report = reslab.load_weights(ours, theirs.state_dict(), partial=True)
+    assert report.adapted == (f"stem.conv.weight from 3 to {channels} input channels",)
+    assert not report.skipped
+    grey = torch.rand(1, 1, 32, 32)
+    with torch.no_grad():
+        expected = theirs.conv1(grey.expand(-1, 3, -1, -1))
+        found = ours.stem.conv(grey.expand(-1, channels, -1, -1))
+    assert found.std().item() == pytest.approx(expected.std().item(), rel=0.35)
+    if channels == 1:
+        assert torch.allclose(found, expected, atol=1e-5)

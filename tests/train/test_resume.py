@@ -177,7 +177,7 @@ def test_data_that_changed_since_the_start_is_refused(tmp_path):
     net, data, recipe, out = small_run(tmp_path)
     reslab.fit(net, data, recipe=recipe, out=out)
     about = files.read_json(out / "run.json")
-    about["data_sums"] = {name: "0" * 64 for name in about["data_sums"]}
+    about["data_sums"] = dict.fromkeys(about["data_sums"], "0" * 64)
     files.write_json(out / "run.json", about)
     with pytest.raises(DataError, match="data changed since the run started"):
         reslab.resume(out)

@@ -7,6 +7,7 @@ model = reslab.load_model("net.safetensors")
 
 import json
 import pickle
+import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,15 @@ __all__ = [
 _WRAPPERS = ("state_dict_ema", "model_ema", "ema", "state_dict", "model_state_dict", "model", "net")
 _HEAD = "head.classifier."
 METADATA_KEY = "reslab"
+_UNREADABLE = (
+    safetensors.SafetensorError,
+    zipfile.BadZipFile,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    KeyError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +53,15 @@ class LoadReport:
 
     `layout` is whose names the keys were in; `missing` are tensors of the model that the source
     lacks and that keep their initial values; `unexpected` are tensors of the source that the model
-    lacks; `skipped` differ in shape. `mean` and `std` are the input statistics these weights
-    expect, where known.
+    lacks; `skipped` differ in shape; `adapted` was reshaped to fit. `mean` and `std` are the input
+    statistics these weights expect, where known.
     """
 
     layout: str
     loaded: int
     prefixes: tuple[str, ...] = ()
     wrapper: str = ""
+    adapted: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     unexpected: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -60,7 +71,7 @@ class LoadReport:
 
     def __str__(self) -> str:
         lines = [f"loaded {self.loaded} tensors ({self.layout} names)"]
-        for label in ("prefixes", "missing", "unexpected", "skipped"):
+        for label in ("prefixes", "adapted", "missing", "unexpected", "skipped"):
             names = getattr(self, label)
             if names:
                 lines.append(f"{label}: {', '.join(names)}")
@@ -78,7 +89,8 @@ def load_weights(
 
     `source` is a file (safetensors, or a torch file read with `weights_only`) or a state dict, in
     reslab's names, torchvision's (timm's ResNets use the same) or those of pytorch_resnet_cifar10.
-    `partial=True` loads what fits and lists the rest in the report. `trust_pickle=True` lets a file
+    `partial=True` loads what fits and lists the rest in the report; a stem for another number of
+    input channels is adapted so that its activations keep their scale. `trust_pickle=True` lets a file
     run code while it is read: only for files you would run as a program.
 
     >>> import reslab
@@ -91,6 +103,7 @@ def load_weights(
     layout = find_layout(state)
     if layout is not None:
         state = translate(state, layout, to_ours=True)
+    adapted = _adapt_stem(model, state) if partial else ()
     report, fitting = _match(model, state)
     if not partial and (report["missing"] or report["unexpected"] or report["skipped"]):
         raise WeightsError(_misfit(model, state, report), hint=_misfit_hint(report))
@@ -104,11 +117,33 @@ def load_weights(
         loaded=len(fitting),
         prefixes=prefixes,
         wrapper=wrapper,
+        adapted=adapted,
         mean=layout.mean if layout else None,
         std=layout.std if layout else None,
         metadata=metadata,
         **report,
     )
+
+
+def _adapt_stem(model: nn.Module, state: dict[str, Tensor]) -> tuple[str, ...]:
+    """Give a stem trained on C channels to a net of K, in place in `state`.
+
+    One channel gets the sum of the filters (a grey picture is all channels alike); more channels
+    repeat them, scaled by C / K, so that activations keep their scale either way.
+    """
+    name = "stem.conv.weight"
+    own = model.state_dict().get(name)
+    if own is None or name not in state or own.shape[2:] != state[name].shape[2:]:
+        return ()
+    theirs, wanted, given = state[name], own.shape[1], state[name].shape[1]
+    if wanted == given or len(own) != len(theirs):
+        return ()
+    if wanted == 1:
+        state[name] = theirs.sum(1, keepdim=True)
+    else:
+        repeated = theirs.repeat(1, -(-wanted // given), 1, 1)[:, :wanted]
+        state[name] = repeated * (given / wanted)
+    return (f"{name} from {given} to {wanted} input channels",)
 
 
 def _match(
@@ -187,22 +222,26 @@ def _unwrap(content: Any) -> tuple[dict[str, Tensor], str]:
 def _read_file(path: Path, trust_pickle: bool) -> tuple[Any, dict[str, Any]]:
     if not path.is_file():
         raise WeightsError(f"no weights file at {path}", hint="Check the path.")
-    if _is_safetensors(path):
-        try:
-            return safetensors.torch.load_file(path), read_metadata(path)
-        except (safetensors.SafetensorError, ValueError) as error:
-            raise WeightsError(f"{path} is damaged ({error})") from error
     try:
-        return torch.load(path, map_location="cpu", weights_only=not trust_pickle), {}
+        if _is_safetensors(path):
+            return safetensors.torch.load_file(path), read_metadata(path)
+        return _read_torch(path, trust_pickle), {}
     except pickle.UnpicklingError as error:
         raise WeightsError(
             f"{path} holds more than tensors, or is no weights file",
             hint="If you trust its author like a program's, load it with trust_pickle=True "
             "(--trust-pickle).",
         ) from error
-    except (RuntimeError, EOFError, OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
+    except _UNREADABLE as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else "unexpected end"
         raise WeightsError(f"{path} cannot be read as weights ({first})") from error
+
+
+def _read_torch(path: Path, trust_pickle: bool) -> Any:
+    with warnings.catch_warnings():
+        # torch warns of old pickle protocols; what it cannot read raises all the same.
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.load(path, map_location="cpu", weights_only=not trust_pickle)
 
 
 def _is_safetensors(path: Path) -> bool:
