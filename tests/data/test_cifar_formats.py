@@ -79,8 +79,10 @@ def damaged(tmp_path, change):
         (lambda f: f.update(data_batch_2=b"<html>"), "cannot read data_batch_2 in"),
         (lambda f: f.update(test_batch=pickle.dumps({"labels": []})), r"has no 'data'"),
         (
-            lambda f: f.update(test_batch=pickle.dumps({"data": np.zeros(3), "labels": [1]})),
-            r"another form: got 'float64 \(3,\)'",
+            lambda f: f.update(
+                test_batch=pickle.dumps({"data": np.zeros(3, np.int64), "labels": [1]})
+            ),
+            r"another form: got 'int64 \(3,\)'",
         ),
         (
             lambda f: f.update(
