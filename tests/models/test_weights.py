@@ -133,3 +133,17 @@ def test_a_stem_for_other_channels_keeps_the_scale_of_its_activations(channels):
     assert found.std().item() == pytest.approx(expected.std().item(), rel=0.35)
     if channels == 1:
         assert torch.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("nested", ["compile", "parallel", "both", "the other way"])
+def test_wrapped_nets_are_saved_and_loaded_unwrapped(net, tmp_path, nested):
+    wrapped = {
+        "compile": lambda m: torch.compile(m),
+        "parallel": torch.nn.DataParallel,
+        "both": lambda m: torch.compile(torch.nn.DataParallel(m)),
+        "the other way": lambda m: torch.nn.DataParallel(torch.compile(m)),
+    }[nested](net)
+    reslab.save_weights(tmp_path / "w.safetensors", wrapped)
+    again = reslab.load_model(tmp_path / "w.safetensors")
+    assert same(again, net)
+    reslab.load_weights(wrapped, tmp_path / "w.safetensors")

@@ -18,19 +18,23 @@ import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from reslab import files
 from reslab.errors import WeightsError
 from reslab.models.catalog import create_model
 from reslab.models.convert import find_layout, layout_named, strip_prefixes, translate
+from reslab.models.resnet import ResNet
 
 __all__ = [
     "LoadReport",
+    "describe_model",
     "load_model",
     "load_weights",
     "read_metadata",
     "save_weights",
     "state_dict_for",
+    "unwrap",
 ]
 
 _WRAPPERS = ("state_dict_ema", "model_ema", "ema", "state_dict", "model_state_dict", "model", "net")
@@ -99,6 +103,7 @@ def load_weights(
     'loaded 122 tensors (torchvision names)'
     """
     state, wrapper, metadata = _read(source, trust_pickle)
+    model = unwrap(model)
     state, prefixes = strip_prefixes(state)
     layout = find_layout(state)
     if layout is not None:
@@ -264,15 +269,30 @@ def save_weights(path: str | Path, model: nn.Module, **about: Any) -> None:
     The architecture (name and options) and whatever JSON values are given, such as `classes`,
     `preprocessing` and `recipe`, travel in the file's metadata under the key "reslab".
     """
-    metadata = {
-        "model": getattr(model, "name", ""),
-        "options": getattr(model, "options", {}),
-        **about,
-    }
+    model = unwrap(model)
+    metadata = describe_model(model) | about
     state = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
     content = safetensors.torch.save(state, {METADATA_KEY: json.dumps(metadata)})
     with files.write_atomic(Path(path)) as file:
         file.write(content)
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The net inside torch.compile's and data parallelism's wrappers, nested either way."""
+    while True:
+        inner = getattr(model, "_orig_mod", None)
+        if inner is None and isinstance(model, nn.DataParallel | DistributedDataParallel):
+            inner = model.module
+        if not isinstance(inner, nn.Module):
+            return model
+        model = inner
+
+
+def describe_model(model: nn.Module) -> dict[str, Any]:
+    """Name and options by which `create_model` builds the net; empty for other people's classes."""
+    if isinstance(model, ResNet):
+        return {"model": model.name, "options": model.options}
+    return {"model": "", "options": {}}
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from reslab import files
 from reslab.data import SOURCES, Data, load_data, load_folder
 from reslab.errors import DataError, RecipeError, RunError
 from reslab.models.catalog import create_model
+from reslab.models.weights import describe_model, load_weights, unwrap
 from reslab.recipe import Recipe, load_recipe, write_recipe
 from reslab.seeding import seed_everything
 from reslab.train.observers import Observer
@@ -52,9 +53,10 @@ def fit(
     """
     recipe = load_recipe(recipe).updated(overrides or {})
     loaded = as_data(data)
-    name = getattr(model, "name", "")
+    model = unwrap(model)
+    about = describe_model(model)
     recipe = dataclasses.replace(
-        recipe, data=loaded.name, model=name, model_options=getattr(model, "options", {})
+        recipe, data=loaded.name, model=about["model"], model_options=about["options"]
     )
     folder = RunFolder(Path(out) if out is not None else default_folder(recipe, model))
     if folder.exists():
@@ -63,9 +65,10 @@ def fit(
         _log.warning("%s", sentence)
     session = Session(model, loaded, recipe, folder)
     with files.locked(folder.path):
+        # The initial weights first: a run that is killed at once must not go on from others.
+        session.checkpoints.save(session.state.state_dict(), 0)
         write_recipe(folder.path / "recipe.yaml", recipe)
         session.describe("running")
-        session.checkpoints.save(session.state.state_dict(), 0)
         return session.run(observers)
 
 
@@ -93,13 +96,22 @@ def resume(
                 hint="Give it again: reslab.resume(folder, model=net).",
             )
         model = build_net(recipe, loaded)
+    if run_folder.is_finished():
+        return _finished(run_folder, model)
     with _threads(about), files.locked(run_folder.path):
         session = Session(model, loaded, recipe, run_folder)
         state = session.checkpoints.load_latest(session.state.device)
         if state is not None:
             session.state.load_state_dict(state)
-        session.describe(about["status"] if run_folder.is_finished() else "running")
+        session.describe("running")
         return session.run(observers)
+
+
+def _finished(folder: RunFolder, model: nn.Module) -> Run:
+    load_weights(model, folder.weights)
+    result = folder.result()
+    assert result is not None, "a finished run has a result"
+    return Run(folder=folder, model=model, result=result, curve=folder.curve())
 
 
 def build_net(recipe: Recipe, data: Data) -> nn.Module:
