@@ -192,7 +192,8 @@ def test_the_page_never_scrolls_sideways(page, width):
     page.set_viewport_size({"width": width, "height": 844})
     # Figures follow a change of width a moment later.
     page.wait_for_function(
-        "document.documentElement.scrollWidth <= innerWidth && innerWidth === " + str(width),
+        "width => innerWidth === width && document.documentElement.scrollWidth <= width",
+        arg=width,
         timeout=5000,
     )
     assert plot(page, "errors-plain").locator(".main-svg").first.bounding_box()["width"] <= width
