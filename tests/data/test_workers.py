@@ -37,7 +37,7 @@ class Sleeps(Dataset):
         return 1
 
     def __getitem__(self, index):
-        time.sleep(3)
+        time.sleep(1.5)
         return torch.zeros(1), 0
 
 
@@ -59,8 +59,8 @@ def test_a_killed_worker_is_told_with_advice():
 
 
 def test_a_worker_that_gives_nothing_is_told_with_advice(monkeypatch):
-    monkeypatch.setattr(workers, "_TIMEOUT_SECONDS", 0.5)
-    with pytest.raises(DataError, match=r"timed out after 0.5 seconds.*Try workers=0"):
+    monkeypatch.setattr(workers, "_TIMEOUT_SECONDS", 0.3)
+    with pytest.raises(DataError, match=r"timed out after 0.3 seconds.*Try workers=0"):
         load(Sleeps())
 
 

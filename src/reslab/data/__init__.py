@@ -14,7 +14,8 @@ from reslab.data.augment import Augment, FolderAugment
 from reslab.data.cifar import cache_folder
 from reslab.data.cifar_get import get_cifar10, get_cifar100
 from reslab.data.digits import load_digits
-from reslab.data.doctor import Finding, FolderReport, check_folder
+from reslab.data.doctor import FolderReport, check_folder
+from reslab.data.findings import Finding
 from reslab.data.folder import FolderSplit, load_folder
 from reslab.data.loader import (
     Batch,

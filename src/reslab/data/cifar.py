@@ -14,7 +14,7 @@ from pathlib import Path
 import platformdirs
 import safetensors
 
-from reslab.data.cifar_formats import CifarLayout
+from reslab.data.cifar_arrays import CifarLayout
 from reslab.data.source import SOURCES, ArraySplit, Data, Source
 from reslab.errors import DataError
 

@@ -10,23 +10,27 @@ import json
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image
 
+from reslab.data.cifar_arrays import (
+    PIXELS,
+    SIDE,
+    CifarLayout,
+    Decoded,
+    image_rows,
+    join,
+    label_row,
+)
 from reslab.data.picture import UNREADABLE
-from reslab.data.source import ArraySplit
 from reslab.data.unpickle import load_arrays
 from reslab.errors import DataError
 
-__all__ = ["NPZ_NAMES", "CifarLayout", "Decoded", "read_any"]
+__all__ = ["NPZ_NAMES", "read_any"]
 
-SIDE = 32
-PIXELS = SIDE * SIDE
 _LARGEST_MEMBER = 400 << 20
 
 NPZ_NAMES = {
@@ -35,37 +39,6 @@ NPZ_NAMES = {
     "test_images": ("test_images", "x_test", "X_test", "test_x", "test_data"),
     "test_labels": ("test_labels", "y_test", "Y_test", "test_y", "test_targets"),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class CifarLayout:
-    """How the official files of one CIFAR are called and laid out.
-
-    `label_bytes` of a binary row precede its pixels and the last of them is the label; `meta` and
-    `meta_key` are where the python version keeps the class names, `names_file` the binary one.
-    """
-
-    train_files: tuple[str, ...]
-    test_file: str
-    label_key: str
-    label_bytes: int
-    meta: str
-    meta_key: str
-    names_file: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decoded:
-    """Both splits in the source's order, which is the official one except for single pictures.
-
-    `files` are the official python files as read, for their checksums; empty for other forms.
-    """
-
-    train: ArraySplit
-    test: ArraySplit
-    classes: tuple[str, ...] = ()
-    is_ordered: bool = True
-    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def read_any(path: Path, layout: CifarLayout, classes: tuple[str, ...]) -> Decoded:
@@ -136,8 +109,8 @@ def _from_members(members: dict[str, bytes], layout: CifarLayout, path: Path) ->
 def _from_python(members: dict[str, bytes], layout: CifarLayout, path: Path) -> Decoded:
     def read(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         batches = [(load_arrays(members[n], f"{n} in {path}"), f"{n} in {path}") for n in names]
-        images = [_rows(_item(batch, "data", where), where) for batch, where in batches]
-        labels = [_labels(_item(batch, layout.label_key, w), w) for batch, w in batches]
+        images = [image_rows(_item(batch, "data", where), where) for batch, where in batches]
+        labels = [label_row(_item(batch, layout.label_key, w), w) for batch, w in batches]
         return np.concatenate(images), np.concatenate(labels)
 
     classes: tuple[str, ...] = ()
@@ -145,7 +118,7 @@ def _from_python(members: dict[str, bytes], layout: CifarLayout, path: Path) -> 
         meta = load_arrays(members[layout.meta], f"{layout.meta} in {path}")
         classes = tuple(str(name) for name in meta.get(layout.meta_key, ()))
     wanted = (*layout.train_files, layout.test_file)
-    return _join(
+    return join(
         read(layout.train_files),
         read([layout.test_file]),
         classes=classes,
@@ -171,10 +144,10 @@ def _from_binary(members: dict[str, bytes], layout: CifarLayout, path: Path) -> 
                 expected=f"a multiple of {width}",
             )
         rows = np.frombuffer(data, np.uint8).reshape(-1, width)
-        return _rows(rows[:, layout.label_bytes :], str(path)), rows[:, layout.label_bytes - 1]
+        return image_rows(rows[:, layout.label_bytes :], str(path)), rows[:, layout.label_bytes - 1]
 
     names = members.get(layout.names_file, b"").decode("latin1").split()
-    return _join(read(layout.train_files), read([layout.test_file]), classes=tuple(names))
+    return join(read(layout.train_files), read([layout.test_file]), classes=tuple(names))
 
 
 def _from_sheets(members: dict[str, bytes], layout: CifarLayout, path: Path) -> Decoded:
@@ -182,7 +155,7 @@ def _from_sheets(members: dict[str, bytes], layout: CifarLayout, path: Path) -> 
 
     def labels(name: str) -> np.ndarray:
         try:
-            return _labels(json.loads(members[name]), f"{name} in {path}")
+            return label_row(json.loads(members[name]), f"{name} in {path}")
         except (KeyError, ValueError) as error:
             raise DataError(f"cannot read {name} in {path} ({error})") from error
 
@@ -190,7 +163,7 @@ def _from_sheets(members: dict[str, bytes], layout: CifarLayout, path: Path) -> 
         return np.concatenate([_sheet(members[f"{n}.png"], f"{n}.png in {path}") for n in names])
 
     train, test = read(layout.train_files), read([layout.test_file])
-    return _join((train, labels("train_lables.json")), (test, labels("test_lables.json")))
+    return join((train, labels("train_lables.json")), (test, labels("test_lables.json")))
 
 
 def _sheet(data: bytes, where: str) -> np.ndarray:
@@ -220,15 +193,15 @@ def _from_npz(path: Path) -> Decoded:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
         raise DataError(f"cannot read {path} ({error})", got=_kind(path)) from error
     where = str(path)
-    return _join(
-        (_rows(arrays["train_images"], where), _labels(arrays["train_labels"], where)),
-        (_rows(arrays["test_images"], where), _labels(arrays["test_labels"], where)),
+    return join(
+        (image_rows(arrays["train_images"], where), label_row(arrays["train_labels"], where)),
+        (image_rows(arrays["test_images"], where), label_row(arrays["test_labels"], where)),
     )
 
 
 def _from_pictures(path: Path, classes: tuple[str, ...]) -> Decoded:
     train, test = (_picture_split(path / name, classes) for name in ("train", "test"))
-    return _join(train, test, is_ordered=False)
+    return join(train, test, is_ordered=False)
 
 
 def _picture_split(folder: Path, classes: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -255,55 +228,3 @@ def _picture(file: Path) -> np.ndarray:
         raise
     except UNREADABLE as error:
         raise DataError(f"cannot read {file} ({error})") from error
-
-
-def _rows(data: object, where: str) -> np.ndarray:
-    """Images as [N, 3, 32, 32], from [N, 3072], channels first, or channels last."""
-    array = np.asarray(data)
-    if array.dtype == np.uint8:
-        if array.ndim == 2 and array.shape[1] == 3 * PIXELS:
-            return array.reshape(-1, 3, SIDE, SIDE)
-        if array.shape[1:] == (3, SIDE, SIDE):
-            return array
-        if array.shape[1:] == (SIDE, SIDE, 3):
-            return array.transpose(0, 3, 1, 2)
-    raise DataError(
-        f"the images in {where} have another form",
-        got=f"{array.dtype} {array.shape}",
-        expected="uint8 (N, 32, 32, 3), (N, 3, 32, 32) or (N, 3072)",
-    )
-
-
-def _labels(data: object, where: str) -> np.ndarray:
-    try:
-        array = np.asarray(data).reshape(-1)
-        if array.dtype.kind not in "iu" or array.min() < 0 or array.max() > 255:
-            raise ValueError(f"{array.dtype} from {array.min()} to {array.max()}")
-    except (ValueError, TypeError) as error:
-        raise DataError(
-            f"the labels in {where} have another form ({error})", expected="whole numbers from 0"
-        ) from error
-    return array.astype(np.uint8)
-
-
-def _join(
-    train: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
-    *,
-    classes: tuple[str, ...] = (),
-    is_ordered: bool = True,
-    files: Mapping[str, bytes] | None = None,
-) -> Decoded:
-    return Decoded(
-        train=_split(*train),
-        test=_split(*test),
-        classes=classes,
-        is_ordered=is_ordered,
-        files=files or {},
-    )
-
-
-def _split(images: np.ndarray, labels: np.ndarray) -> ArraySplit:
-    """The arrays as tensors, copied only where they are not writable or not in C order."""
-    pixels = torch.from_numpy(np.require(images, requirements=["C", "W"]))
-    return ArraySplit(pixels, torch.from_numpy(labels.astype(np.int64)))

