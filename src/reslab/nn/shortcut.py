@@ -47,6 +47,7 @@ class PadShortcut(nn.Module):
     [N, C, H, W] -> [N, out_channels, ceil(H/stride), ceil(W/stride)]. Half of the zero channels
     come before x's and half after, the odd one after.
 
+    >>> import torch
     >>> PadShortcut(1, 3, stride=2)(torch.ones(1, 1, 4, 4)).sum(dim=(2, 3))
     tensor([[0., 4., 0.]])
     """

@@ -158,7 +158,7 @@ def _not_vanishing(f: _Figures) -> Claim:
             HOLDS if lowest >= VANISHING else FAILS,
             f"In plain-{f.deep} the gradient norm of the first quarter of the layers is "
             f"{_range(start)} times that of the last quarter before training and {_range(end)} "
-            f"times after it.",
+            f"times after it.{_growth(start)}",
             {"start": statistics.fmean(start), "end": statistics.fmean(end), "lowest": lowest},
         )
     return _claim(
@@ -169,6 +169,11 @@ def _not_vanishing(f: _Figures) -> Claim:
         f"is at least {VANISHING:g} of that in the last quarter; else does not hold.",
         found=found,
     )
+
+
+def _growth(start: Sequence[float]) -> str:
+    grows = statistics.geometric_mean(start) > 1 / VANISHING if min(start) > 0 else False
+    return " Before training it grows towards the input: far from vanishing." if grows else ""
 
 
 def _range(values: Sequence[float]) -> str:
@@ -188,7 +193,7 @@ def _solution_exists(f: _Figures, deepened: Sequence[DeepenedResult]) -> Claim:
             _sign(difference) if same else FAILS,
             f"Trained plain-{f.shallow} with identity layers up to {f.deep}: training error "
             f"{statistics.fmean(after):.2f} % ({'unchanged' if same else 'changed'}; largest change "
-            f"of a logit {change:.1e}). Trained from scratch, plain-{f.deep} reaches "
+            f"of a logit {change:.1g}). Trained from scratch, plain-{f.deep} reaches "
             f"{statistics.fmean(trained):.2f} %: {difference}.",
             {
                 "constructed": statistics.fmean(after),

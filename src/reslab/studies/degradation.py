@@ -36,8 +36,8 @@ KINDS = ("plain", "resnet")
 
 HYPOTHESIS = (
     "When a plain net gets deeper, its training error rises (degradation). This is not over-fitting, "
-    "since the training error itself is worse; not vanishing gradients, since their norms are "
-    "healthy; and not a lack of capacity, since a deeper net with the shallower one's function "
+    "since the training error itself is worse; not vanishing gradients, since the gradient "
+    "reaches the first layers; and not a lack of capacity, since a deeper net with the shallower one's function "
     "exists. Identity shortcuts cure it."
 )
 PAPER = (
