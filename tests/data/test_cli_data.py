@@ -41,7 +41,9 @@ def test_a_folder_with_errors_ends_with_1_and_names_the_files(make_folder):
     folder = make_folder({"train/a": 2, "val/a": 1}, (40, 40))
     (folder / "train/a/bad.jpg").write_bytes(b"<html>")
     result = run("check", folder, "--workers", 1)
-    assert result.return_value == 1
+    assert isinstance(result.exception, DataError)
+    assert result.exception.exit_code == 1
+    assert "has errors (other_content)" in str(result.exception)
     assert "error: 1 files that are no pictures" in result.output
     assert "train/a/bad.jpg: a web page (HTML)" in result.output
 

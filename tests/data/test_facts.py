@@ -42,7 +42,7 @@ def test_what_is_unusual_but_readable_is_seen(tmp_path):
         (b'{"a": 1}', "other_content", "JSON"),
         (b"version https://git-lfs.github.com/spec/v1", "other_content", "a Git LFS pointer"),
         (b"\xff\xd8\xff\xe0 broken", "unreadable", ""),
-        (b"nothing known", "unreadable", "cannot identify image file the file"),
+        (b"nothing known", "unreadable", "not in a format that Pillow knows"),
     ],
 )
 def test_trouble_has_a_name_and_a_reason(tmp_path, content, trouble, reason):

@@ -122,8 +122,7 @@ class _Steps:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="The whole report as JSON.")
 @click.option("--workers", type=click.IntRange(min=1), help="Threads (default: one a core).")
-@click.pass_context
-def check(context: click.Context, path: Path, as_json: bool, workers: int | None) -> None:
+def check(path: Path, as_json: bool, workers: int | None) -> None:
     """Decode every picture in the folder PATH and say what is wrong; exit code 1 for errors.
 
     \b
@@ -132,6 +131,7 @@ def check(context: click.Context, path: Path, as_json: bool, workers: int | None
       reslab data check path/to/folder --json > report.json
     """
     from reslab.data import check_folder
+    from reslab.errors import DataError
 
     with contextlib.ExitStack() as stack:
         steps = _Steps(stack, "checking", unit="pictures")
@@ -141,7 +141,10 @@ def check(context: click.Context, path: Path, as_json: bool, workers: int | None
     else:
         _show(report)
     if report.has_errors:
-        context.exit(1)
+        kinds = [f.kind for f in report.findings if f.severity == "error"]
+        raise DataError(
+            f"{path} has errors ({', '.join(kinds)})", hint="Training would stop there."
+        )
 
 
 def _show(report: "FolderReport") -> None:

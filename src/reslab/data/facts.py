@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from reslab.data.picture import UNREADABLE
+from reslab.data.picture import UNREADABLE, reason_of
 
 __all__ = ["PictureFacts", "examine_picture"]
 
@@ -78,7 +78,7 @@ def _decode(path: Path, relative: str, data: bytes) -> PictureFacts:
             path=relative,
             num_bytes=len(data),
             trouble="other_content" if other else "unreadable",
-            reason=other or " ".join(str(error).split()).replace(repr(str(path)), "the file"),
+            reason=other or reason_of(error, path),
         )
 
 

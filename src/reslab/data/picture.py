@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from reslab.errors import DataError
@@ -16,6 +16,7 @@ __all__ = [
     "UNREADABLE",
     "center_crop",
     "open_image",
+    "reason_of",
     "resize_short_side",
     "to_pixels",
     "upright",
@@ -59,12 +60,15 @@ def open_image(path: Path, channels: int) -> Image.Image:
         raise
     except UNREADABLE as error:
         raise DataError(
-            f"cannot read picture {path} ({_reason(error, path)})",
+            f"cannot read picture {path} ({reason_of(error, path)})",
             hint="`reslab data check FOLDER` lists every such file.",
         ) from error
 
 
-def _reason(error: BaseException, path: Path) -> str:
+def reason_of(error: BaseException, path: Path) -> str:
+    """What Pillow had against a file, in one line and without its path."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not in a format that Pillow knows"
     return " ".join(str(error).split()).replace(repr(str(path)), "the file")
 
 
