@@ -3,8 +3,10 @@
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -21,12 +23,15 @@ def test_a_block_that_fails_leaves_the_old_file_and_no_trace(tmp_path):
     assert (tmp_path / "a").read_text() == "old"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
     files.write_text(tmp_path / "a", "old")
-    with pytest.raises(DiskError, match="No space left"), files.write_atomic(tmp_path / "a"):
-        with open("/dev/full", "wb", buffering=0) as full:
-            full.write(b"x")
+    with (
+        pytest.raises(DiskError, match="No space left"),
+        files.write_atomic(tmp_path / "a"),
+        Path("/dev/full").open("wb", buffering=0) as full,
+    ):
+        full.write(b"x")
     assert (tmp_path / "a").read_text() == "old"
 
 
@@ -81,7 +86,8 @@ def test_new_files_follow_the_umask(tmp_path):
 
 
 def test_this_module_loads_no_torch():
-    import subprocess
-
-    code = "import reslab, reslab.files, reslab.recipe, reslab.records, sys; assert 'torch' not in sys.modules"
+    code = (
+        "import reslab, reslab.files, reslab.recipe, reslab.records, sys; "
+        "assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

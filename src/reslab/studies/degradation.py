@@ -36,9 +36,9 @@ KINDS = ("plain", "resnet")
 
 HYPOTHESIS = (
     "When a plain net gets deeper, its training error rises (degradation). This is not over-fitting, "
-    "since the training error itself is worse; not vanishing gradients, since the gradient "
-    "reaches the first layers; and not a lack of capacity, since a deeper net with the shallower one's function "
-    "exists. Identity shortcuts cure it."
+    "since the training error itself is worse; not vanishing gradients, since the gradient reaches "
+    "the first layers; and not a lack of capacity, since a deeper net with the shallower one's "
+    "function exists. Identity shortcuts cure it."
 )
 PAPER = (
     "He et al. 2015 (arXiv 1512.03385), section 4.2 and fig. 6, CIFAR-10: plain nets of 20, 32, 44 "
