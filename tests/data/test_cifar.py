@@ -27,3 +27,9 @@ def test_the_real_cifar10_has_the_known_statistics():
     assert found.mean == pytest.approx((0.49139968, 0.48215841, 0.44653091), abs=5e-9)
     assert found.std == pytest.approx((0.24703223, 0.24348513, 0.26158784), abs=5e-9)
     assert torch.bincount(data.test.labels).tolist() == [1000] * 10
+
+
+def test_the_variable_says_where_data_sets_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("RESLAB_DATA", str(tmp_path))
+    assert cache_folder() == tmp_path
+    assert cache_folder(tmp_path / "given") == tmp_path / "given"

@@ -35,13 +35,15 @@ def test_ten_crop_equals_torchvisions():
     }
 
 
-def test_ten_crops_of_arrays_have_four_zeros_around():
-    views = array_views(BATCH, "ten-crop")
+@pytest.mark.parametrize(("side", "zeros"), [(32, 4), (8, 1), (64, 8)])
+def test_ten_crops_of_arrays_have_an_eighth_of_zeros_around(side, zeros):
+    batch = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))
+    views = array_views(batch, "ten-crop")
     assert len(views) == 10
-    assert torch.equal(views[4], BATCH)
-    assert torch.equal(views[9], BATCH.flip(3))
-    corner = torch.zeros(2, 3, 6, 6)
-    corner[:, :, 4:, 4:] = BATCH[:, :, :2, :2]
+    assert torch.equal(views[4], batch)
+    assert torch.equal(views[9], batch.flip(3))
+    corner = torch.zeros(2, 3, side, side)
+    corner[:, :, zeros:, zeros:] = batch[:, :, :-zeros, :-zeros]
     assert torch.equal(views[0], corner)
 
 

@@ -20,7 +20,6 @@ _MIB = 2**20
 _root = click.option(
     "--root",
     type=click.Path(file_okay=False, path_type=Path),
-    envvar="RESLAB_DATA",
     help="Where data sets are kept (default: RESLAB_DATA, else your cache folder).",
 )
 

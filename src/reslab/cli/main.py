@@ -71,7 +71,8 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        cli(standalone_mode=False)
+        code = cli(standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -90,4 +91,3 @@ def _run() -> int:
     except OSError as error:
         say(f"reslab: {error.filename or 'the system'}: {error.strerror or error}")
         return 1
-    return 0

@@ -7,6 +7,7 @@ have them in. The sums of CIFAR-10 are those of the official release, whatever f
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,7 +145,12 @@ CIFAR100 = CifarSpec(
 
 
 def cache_folder(root: str | Path | None = None) -> Path:
-    """Where data sets are kept: `root`, or this user's cache folder for reslab."""
+    """Where data sets are kept: `root`, else RESLAB_DATA, else this user's cache folder.
+
+    The variable is read here and not at the command line alone, so that `fit` from Python and the
+    processes of a study look in the same place (as TORCH_HOME does for torch).
+    """
+    root = root or os.environ.get("RESLAB_DATA")
     return Path(root) if root else Path(platformdirs.user_cache_dir("reslab"))
 
 

@@ -17,7 +17,7 @@ __all__ = ["SCALES", "VIEWS", "array_views", "check_view", "picture_views", "ten
 
 VIEWS = ("single", "flip", "ten-crop", "multi-scale")
 SCALES = (1.0, 256 / 224, 384 / 224, 480 / 224, 640 / 224)
-_PADDING = 4
+_PADDING = 1 / 8  # 4 pixels around 32, as in the papers' training crops
 
 
 def check_view(view: str) -> None:
@@ -42,13 +42,15 @@ def ten_crop(batch: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
 def array_views(batch: Tensor, view: str) -> tuple[Tensor, ...]:
     """Views of normalised arrays [N, C, H, W].
 
-    Ten-crop cuts from the picture with 4 zeros around; multi-scale enlarges bilinearly.
+    Ten-crop cuts from the picture with an eighth of its height in zeros around (4 of 32);
+    multi-scale enlarges bilinearly.
     """
     if view == "flip":
         return batch, batch.flip(3)
     if view == "ten-crop":
         height, width = batch.shape[2:]
-        return ten_crop(F.pad(batch, (_PADDING,) * 4), (height, width))
+        around = max(1, round(height * _PADDING))
+        return ten_crop(F.pad(batch, (around,) * 4), (height, width))
     if view == "multi-scale":
         return tuple(_enlarged(batch, scale) for scale in SCALES)
     return (batch,)
