@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from reslab.data import Batch
 from reslab.recipe import Recipe
+from reslab.train.memory import keep_freed_memory
 from reslab.train.precision import autocast, choose_precision, compiled
 
 __all__ = ["Stepper", "first_non_finite"]
@@ -26,6 +27,8 @@ class Stepper:
     device: torch.device
 
     def __post_init__(self) -> None:
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self.precision = choose_precision(self.recipe.precision, self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision == "fp16")
         self.fast: Callable[[Tensor], Tensor] = (
