@@ -55,13 +55,14 @@ def progress(description: str, total: int | None, unit: str = "") -> Iterator[Ca
     with progress("checking", 100, "pictures") as advance:
         advance(1, note="cat/1.jpg")
     """
-    show = _bar if sys.stderr.isatty() else _lines
-    with show(description, total, unit) as advance:
+    is_terminal = sys.stderr.isatty()
+    shown = _bar(description, total) if is_terminal else _lines(description, total, unit)
+    with shown as advance:
         yield advance
 
 
 @contextlib.contextmanager
-def _bar(description: str, total: int | None, unit: str) -> Iterator[Callable[..., None]]:
+def _bar(description: str, total: int | None) -> Iterator[Callable[..., None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -70,14 +71,18 @@ def _bar(description: str, total: int | None, unit: str) -> Iterator[Callable[..
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
+
+    def fixed(width: int) -> Column:
+        return Column(no_wrap=True, min_width=width)
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.description}", table_column=fixed(len(description))),
+        BarColumn(bar_width=12, table_column=fixed(12)),
+        MofNCompleteColumn(table_column=fixed(2 * len(str(total or "")) + 1)),
+        TimeRemainingColumn(elapsed_when_finished=True, table_column=fixed(8)),
+        # What is left of the line; cut where the terminal ends.
+        TextColumn("{task.fields[note]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total, note="")

@@ -46,7 +46,7 @@ def _list(kind: type) -> Any:
 @click.option(
     "--depths", default="20,56", show_default=True, callback=_list(int), help="Depths, 6n + 2."
 )
-@click.option("--seeds", default=3, show_default=True, help="How many seeds an arm.")
+@click.option("--seeds", type=int, help="Seeds an arm [default: 3 for digits, else 1].")
 @click.option("--jobs", type=int, help="Arms trained at a time [default: one a core].")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder [default: studies/degradation-DATA]."
@@ -57,7 +57,7 @@ def degradation(
     recipe: str | None,
     arms: tuple[str, ...],
     depths: tuple[int, ...],
-    seeds: int,
+    seeds: int | None,
     jobs: int | None,
     out: Path | None,
     **values: Any,
@@ -87,7 +87,7 @@ def degradation(
         out=folder,
         kinds=arms,
         depths=depths,
-        seeds=seeds,
+        seeds=seeds if seeds is not None else _default_seeds(data),
         jobs=jobs or _default_jobs(),
         command=shlex.join(["reslab", *sys.argv[1:]]),
     )
@@ -96,6 +96,11 @@ def degradation(
     with progress("training", sum(_cost(a, chosen) for a in trainings), "layer-steps") as advance:
         result = run_degradation(asked, on_progress=_Mover(advance))
     _show(result, write_report(result, folder))
+
+
+def _default_seeds(data: str) -> int:
+    # Three seeds of digits take a minute; of anything larger, a person should ask for them.
+    return 3 if data == "digits" else 1
 
 
 def _default_jobs() -> int:
