@@ -94,6 +94,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_end_is_the_same(unbroken, tmp_pa
     process = reslab_command("train", "resnet8", *FLAGS, f"--out={run}")
     while not (run / "metrics.jsonl").exists() or not files.read_jsonl(run / "metrics.jsonl"):
         time.sleep(0.01)
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 1 and f"reslab resume {run}" in output, output
