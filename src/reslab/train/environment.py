@@ -8,14 +8,17 @@ from typing import Any
 
 import torch
 
+import reslab
+
 __all__ = ["describe_environment"]
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
     """Versions, processor, memory, threads and device as plain values."""
-    versions = {name: metadata.version(name) for name in ("reslab", "torchvision", "numpy")}
+    versions = {name: metadata.version(name) for name in ("torchvision", "numpy")}
     facts: dict[str, Any] = {
         "python": platform.python_version(),
+        "reslab": reslab.__version__,
         "torch": str(torch.__version__),
         **versions,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
