@@ -226,8 +226,8 @@ def _coerce(name: str, value: Any, hint: Any) -> Any:
     origin = typing.get_origin(kind) or kind
     try:
         if origin is tuple:
-            parts = value if isinstance(value, list | tuple) else str(value).split(",")
-            return tuple(float(part) for part in parts)
+            parts = value if isinstance(value, list | tuple) else str(value or "").split(",")
+            return tuple(float(part) for part in parts if part != "")
         if origin is dict:
             return dict(value or {})
         if origin is bool and not isinstance(value, bool):

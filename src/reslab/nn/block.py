@@ -103,11 +103,12 @@ def frozen_statistics(module: nn.Module) -> Iterator[None]:
     A checkpointed block runs forward twice; without this its statistics would move twice.
     """
     norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
-    tracking = [norm.track_running_stats for norm in norms]
+    before = [(norm.momentum, norm.num_batches_tracked) for norm in norms]
     try:
         for norm in norms:
-            norm.track_running_stats = False
+            # running * (1 - 0) + batch * 0: the same kernel as the first time, no bit moved.
+            norm.momentum, norm.num_batches_tracked = 0.0, None
         yield
     finally:
-        for norm, was_tracking in zip(norms, tracking, strict=True):
-            norm.track_running_stats = was_tracking
+        for norm, (momentum, batches) in zip(norms, before, strict=True):
+            norm.momentum, norm.num_batches_tracked = momentum, batches
