@@ -12,6 +12,7 @@ from reslab import files
 from reslab.errors import RunError, UsageError
 from reslab.recipe import load_recipe
 from reslab.records import StudyResult, from_json, to_json
+from reslab.studies.arms import run_arms
 from reslab.studies.degradation import DegradationStudy, run_degradation
 
 TINY = load_recipe("quick").updated({"iterations": 6, "log_every": 1})
@@ -82,10 +83,18 @@ def test_arms_of_another_recipe_are_refused_by_name(finished):
         run_degradation(other)
 
 
+def test_arms_of_other_data_are_refused_by_name(finished):
+    out, _, _ = finished
+    other = study(out, recipe=TINY.updated({"data": "cifar10"}))
+    with pytest.raises(RunError, match=r"data is 'digits' there\): got 'cifar10'"):
+        run_arms(other.arms(), jobs=1, on_progress=lambda _: None)
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
 from reslab.recipe import load_recipe
+from reslab.studies.arms import run_arms
 from reslab.studies.degradation import DegradationStudy, run_degradation
 if __name__ == "__main__":
     recipe = load_recipe("quick").updated({"iterations": 100, "checkpoint_every": 10})

@@ -93,7 +93,9 @@ def degradation(
     )
     trainings = asked.arms()
     say(f"reslab: {len(trainings)} trainings, {asked.jobs} at a time, into {folder}")
-    with progress("training", sum(_cost(a, chosen) for a in trainings), "layer-steps") as advance:
+    # A length in epochs has no known number of steps before the data is read: no ETA then.
+    steps = sum(_cost(arm, chosen) for arm in trainings) or None
+    with progress("training", steps, "layer-steps") as advance:
         result = run_degradation(asked, on_progress=_Mover(advance))
     _show(result, write_report(result, folder))
 

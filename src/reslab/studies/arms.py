@@ -9,6 +9,7 @@ import logging
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -90,7 +91,9 @@ def _train_all(arms: list[Arm], jobs: int, on_progress: Callable[[ArmProgress], 
             for future in done:
                 future.result()
     except KeyboardInterrupt:
-        raise RunInterrupted("the study was stopped; its arms are saved") from None
+        raise RunInterrupted(
+            "the study was stopped; its arms are saved", hint="The same command goes on."
+        ) from None
     except BrokenProcessPool as error:
         raise RunError(
             "a training process was killed from outside (often: out of memory)",
@@ -116,6 +119,9 @@ def _start_worker(events: Any, threads: int) -> None:
     global _events
     _events = events
     torch.set_num_threads(threads)
+    # Ctrl-C reaches every process of a terminal: a training saves and stops (`train.loop` listens
+    # while it runs), the rest is ended by the study itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -194,18 +200,9 @@ def _gradients(model: torch.nn.Module, data: Data, recipe: Recipe) -> tuple[Laye
 
 def _check_recipe(arm: Arm) -> None:
     there = RunFolder(arm.folder).recipe()
-    # The net fills these in when it is built; what was asked for is the rest.
-    asked = dataclasses.replace(
-        arm.recipe, model=there.model, model_options=there.model_options, data=there.data
-    )
-    changed = [k for k in Recipe.names() if getattr(there, k) != getattr(asked, k)]
-    if changed:
-        key = changed[0]
-        raise RunError(
-            f"{arm.folder} holds a run of another recipe ({key} is {getattr(there, key)!r} there)",
-            got=getattr(asked, key),
-            hint="Choose another --out, or ask for the recipe that is there.",
-        )
+    # The net fills its options in when it is built; what was asked for is the rest.
+    asked = dataclasses.replace(arm.recipe, model_options=there.model_options)
+    RunFolder(arm.folder).check_recipe(asked)
 
 
 def _result_path(arm: Arm) -> Path:

@@ -150,19 +150,11 @@ def data_of(recipe: Recipe) -> Data:
 
 
 def _refuse_folder(folder: RunFolder, recipe: Recipe) -> None:
-    there = folder.recipe()
-    changed = [k for k in Recipe.names() if getattr(there, k) != getattr(recipe, k)]
-    if not changed:
-        status = folder.about()["status"]
-        raise RunError(
-            f"{folder.path} holds this run already ({status})",
-            hint=f"Go on with: reslab resume {folder.path}; or choose another --out.",
-        )
-    key = changed[0]
+    folder.check_recipe(recipe)
+    status = folder.about()["status"]
     raise RunError(
-        f"{folder.path} holds a run of another recipe ({key} is {getattr(there, key)!r} there)",
-        got=getattr(recipe, key),
-        hint="Choose another --out.",
+        f"{folder.path} holds this run already ({status})",
+        hint=f"Go on with: reslab resume {folder.path}; or choose another --out.",
     )
 
 

@@ -67,6 +67,18 @@ class RunFolder:
         """The recipe of the run."""
         return Recipe().updated(self.about()["recipe"])
 
+    def check_recipe(self, recipe: Recipe) -> None:
+        """RunError, naming the first value that differs, when the run is of another recipe."""
+        there = self.recipe()
+        for key in Recipe.names():
+            if getattr(there, key) != getattr(recipe, key):
+                raise RunError(
+                    f"{self.path} holds a run of another recipe ({key} is "
+                    f"{getattr(there, key)!r} there)",
+                    got=getattr(recipe, key),
+                    hint="Choose another --out, or ask for the recipe that is there.",
+                )
+
     def result(self) -> EvalResult | None:
         """The final scores; None while the run is not finished."""
         values = self.about().get("result")
