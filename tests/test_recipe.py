@@ -69,6 +69,11 @@ def test_flags_files_and_values_say_the_same(values):
         ({"milestones": "32000"}, "fractions of the budget"),
         ({"iterations": 10, "epochs": 1}, "one length"),
         ({"accumulate": 256}, "at most batch_size"),
+        ({"lr": "[1"}, "lr cannot be read"),
+        ({"epochs": "inf"}, "has the wrong type|out of range"),
+        ({"epochs": float("inf")}, "expected a finite number"),
+        ({"nesterov": True, "momentum": 0}, "nesterov needs momentum"),
+        ({"seed": 2**70}, "seed is out of range"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(changes, message):

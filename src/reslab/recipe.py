@@ -5,6 +5,7 @@ Named recipes are the YAML files in ``reslab/recipes``; ``reslab recipes`` lists
 """
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -55,8 +56,11 @@ class Recipe:
     model_options: dict[str, Any] = _option(
         {}, "options of the model, such as shortcut: projection"
     )
+    weights: str = _option("", "weights to start from, loaded where they fit")
     data: str = _option("digits", "data set by name, or a folder of images")
-    seed: int = _option(0, "seed of initial weights, order and augmentation", at_least=0)
+    seed: int = _option(
+        0, "seed of initial weights, order and augmentation", at_least=0, at_most=2**63 - 1
+    )
     holdout: int = _option(
         0, "training samples kept apart for validation (45k/5k: 5000)", at_least=0
     )
@@ -156,6 +160,8 @@ class Recipe:
                 got=self.milestones,
                 expected="rising fractions of the budget between 0 and 1, such as 0.5, 0.75",
             )
+        if self.nesterov and not self.momentum:
+            raise RecipeError("nesterov needs momentum", got=self.momentum, expected="above 0")
         if self.accumulate > self.batch_size:
             raise RecipeError(
                 "accumulate is too large", got=self.accumulate, expected="at most batch_size"
@@ -202,6 +208,11 @@ class Recipe:
                     self.warmup not in ("linear", "constant"),
                     f"warmup is {self.warmup}",
                 ),
+                (
+                    "warmup",
+                    self.warmup in ("linear", "constant") and not self.warmup_fraction,
+                    "warmup_fraction is 0",
+                ),
                 ("warmup_lr", self.warmup == "none", "warmup is none"),
                 ("warmup_min_depth", self.warmup != "until_error", f"warmup is {self.warmup}"),
                 ("momentum", self.optimizer != "sgd", f"optimizer is {self.optimizer}"),
@@ -219,7 +230,7 @@ def _coerce(name: str, value: Any, hint: Any) -> Any:
     """The value as the field's type; text is read as YAML, so flags and files agree."""
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if isinstance(value, str) and str not in kinds:
-        value = yaml.safe_load(value.replace("None", "null")) if value else None
+        value = _from_text(name, value)
     if value is None and type(None) in kinds:
         return None
     kind = next(k for k in kinds if k is not type(None))
@@ -241,6 +252,13 @@ def _coerce(name: str, value: Any, hint: Any) -> Any:
         ) from None
 
 
+def _from_text(name: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text.replace("None", "null")) if text else None
+    except yaml.YAMLError:
+        raise RecipeError(f"{name} cannot be read", got=text, expected="a plain value") from None
+
+
 def _check(item: dataclasses.Field[Any], value: Any) -> None:
     choices, low, high = (item.metadata[k] for k in ("choices", "at_least", "at_most"))
     if choices and value not in choices:
@@ -252,6 +270,8 @@ def _check(item: dataclasses.Field[Any], value: Any) -> None:
         )
     if value is None:
         return
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RecipeError(f"{item.name} is out of range", got=value, expected="a finite number")
     if (low is not None and not value >= low) or (high is not None and not value <= high):
         limits = f"{low} to {high}" if high is not None else f"{low} or more"
         raise RecipeError(f"{item.name} is out of range", got=value, expected=limits)
@@ -278,13 +298,20 @@ def load_recipe(source: "str | Path | Recipe") -> Recipe:
     if str(source) in list_recipes():
         text = resources.files("reslab.recipes").joinpath(f"{source}.yaml").read_text("utf-8")
     elif Path(source).is_file():
-        text = Path(source).read_text(encoding="utf-8")
+        text = _read_text(Path(source))
     else:
         raise UnknownNameError(
             f"unknown recipe {str(source)!r}",
             hint=f"{close_names(str(source), list_recipes())} A path to a YAML file works too.",
         )
     return _parse(text, str(source))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path} is not UTF-8 text ({error})") from error
 
 
 def _parse(text: str, source: str) -> Recipe:

@@ -153,6 +153,9 @@ def test_any_legal_depth_can_be_asked_for_by_name():
         ("resnet20", {"num_classes": 0}, "num_classes is wrong"),
         ("resnet20", {"drop_path": 1.5}, "drop_path is wrong"),
         ("cifar_resnet", {}, "needs a depth"),
+        ("cifar_resnet", {"depth": "abc"}, "cannot be built with these options"),
+        ("resnet20", {"shortcut": None}, "unknown shortcut|cannot be built"),
+        ("resnet20", {"drop_path": None}, "cannot be built with these options"),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_the_nearest_legal_value(name, options, message):
@@ -179,3 +182,16 @@ def test_convolutions_start_with_he_variance():
     torch.manual_seed(0)
     weight = create_model("resnet18").stages[3][1].branch.conv2.weight
     assert weight.std().item() == pytest.approx((2 / (512 * 9)) ** 0.5, rel=0.01)
+
+
+def test_depths_that_name_imagenet_nets_have_cifar_nets_too():
+    from reslab.models.catalog import cifar_model
+
+    for depth in (50, 152):
+        shapes = []
+        for kind in ("plain", "resnet"):
+            name, options = cifar_model(kind, depth)
+            net = on_meta(name, **options)
+            assert net.spec.depth == depth and net.spec.stem == "cifar"
+            shapes.append({k: v.shape for k, v in net.state_dict().items()})
+        assert shapes[0] == shapes[1]

@@ -90,7 +90,7 @@ class Evil:
 def test_a_pickle_that_would_run_code_is_refused(net, tmp_path):
     with (tmp_path / "evil.pt").open("wb") as file:
         pickle.dump({"state_dict": Evil()}, file)
-    with pytest.raises(WeightsError, match="--trust-pickle"):
+    with pytest.raises(WeightsError, match="trust_pickle=True"):
         reslab.load_weights(net, tmp_path / "evil.pt")
 
 
@@ -147,3 +147,27 @@ def test_wrapped_nets_are_saved_and_loaded_unwrapped(net, tmp_path, nested):
     again = reslab.load_model(tmp_path / "w.safetensors")
     assert same(again, net)
     reslab.load_weights(wrapped, tmp_path / "w.safetensors")
+
+
+def test_other_peoples_classes_keep_their_own_names():
+    theirs = torchvision.models.resnet18(num_classes=3)
+    again = torchvision.models.resnet18(num_classes=3)
+    report = reslab.load_weights(again, theirs.state_dict())
+    assert report.layout == "reslab" and same(again, theirs)
+    wrapped = {f"module.{k}": v for k, v in theirs.state_dict().items()}
+    assert reslab.load_weights(again, wrapped).prefixes == ("module.",)
+
+
+def test_a_tensor_beside_the_state_dict_is_not_taken_for_it(net):
+    content = {"epoch": 3, "state_dict": net.state_dict(), "best_acc1": torch.tensor(1.0)}
+    other = reslab.create_model("resnet20", num_classes=4)
+    report = reslab.load_weights(other, content)
+    assert report.wrapper == "state_dict" and "from state_dict" in str(report)
+    assert same(other, net)
+
+
+def test_tied_weights_are_saved(tmp_path):
+    tied = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 3))
+    tied[2].weight = tied[0].weight
+    reslab.save_weights(tmp_path / "tied.safetensors", tied)
+    reslab.load_weights(tied, tmp_path / "tied.safetensors")

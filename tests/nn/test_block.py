@@ -125,3 +125,16 @@ def test_stride_is_on_the_3x3_or_where_asked():
 def test_nothing_in_a_block_works_in_place():
     for module in create_model("resnet50").modules():
         assert not getattr(module, "inplace", False)
+
+
+class Functional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+def test_a_branch_of_an_unknown_class_is_not_taken_for_linear():
+    assert ResidualBlock(Functional(), Identity())

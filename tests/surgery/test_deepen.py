@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import reslab
 from reslab.errors import ModelError
 from reslab.models.catalog import create_model
 from reslab.surgery.deepen import deepen
@@ -40,6 +41,15 @@ def test_the_deeper_net_trains():
     deeper = deepen(moved("plain20"), (4, 4, 4)).train()
     deeper(torch.randn(4, 3, 16, 16)).logsumexp(1).sum().backward()
     assert all(p.grad is not None for p in deeper.parameters())
+
+
+def test_the_deeper_net_is_saved_and_loaded_by_itself(tmp_path):
+    deeper = deepen(moved("plain20", num_classes=4), (9, 9, 9))
+    reslab.save_weights(tmp_path / "deeper.safetensors", deeper)
+    again = reslab.load_model(tmp_path / "deeper.safetensors")
+    images = torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        assert torch.equal(again(images), deeper(images))
 
 
 def test_what_is_no_deepening_is_refused():

@@ -262,3 +262,46 @@ def test_a_train_state_survives_its_own_state_dict():
         torch.equal(a, b)
         for a, b in zip(one.model.parameters(), two.model.parameters(), strict=True)
     )
+
+
+class Overflowing(nn.Module):
+    """A finite loss whose gradient is not: the root of a parameter that is zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+        self.scale = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x):
+        return self.inner(x) + self.scale.sqrt()
+
+
+def test_weights_that_are_not_finite_never_become_a_checkpoint(tmp_path):
+    with pytest.raises(NonFiniteLossError, match=r"parameter scale is not finite after step 1"):
+        reslab.fit(
+            Overflowing(),
+            (blobs(60, 0), blobs(30, 1)),
+            recipe=Recipe(epochs=1, batch_size=10, checkpoint_every=1),
+            out=tmp_path / "run",
+        )
+    index = files.read_json(tmp_path / "run" / "checkpoints" / "index.json")
+    assert [entry["iteration"] for entry in index] == [0]
+
+
+def test_a_recipe_may_name_the_weights_to_start_from(tmp_path, caplog):
+    theirs = reslab.create_model("resnet8", num_classes=3, in_channels=1)
+    reslab.save_weights(tmp_path / "w.safetensors", theirs)
+    data = load_data("digits")
+    recipe = load_recipe("quick").updated(
+        {"model": "resnet8", "iterations": 1, "weights": str(tmp_path / "w.safetensors")}
+    )
+    with caplog.at_level("INFO", "reslab"):
+        net = build_net(recipe, data)
+    assert torch.equal(net.stem.conv.weight, theirs.stem.conv.weight)
+    assert "skipped: head.classifier.weight" in caplog.text
+
+
+def test_fit_without_data_takes_what_the_recipe_names(tmp_path):
+    net = reslab.create_model("resnet8", in_channels=1)
+    run = reslab.fit(net, recipe="quick", out=tmp_path / "run", overrides={"iterations": 1})
+    assert run.result.samples == 360

@@ -196,3 +196,14 @@ def test_weights_travel_with_classes_preprocessing_and_recipe(tmp_path):
     assert about["classes"] == list("0123456789")
     assert about["preprocessing"]["size"] == [8, 8]
     assert about["recipe"]["iterations"] == 12
+
+
+def test_a_run_without_any_checkpoint_does_not_start_from_other_weights(tmp_path):
+    net, data, recipe, out = small_run(tmp_path)
+    with pytest.raises(RunInterrupted):
+        reslab.fit(net, data, recipe=recipe, out=out, observers=[StopAt(4)])
+    (out / "checkpoints" / "index.json").unlink()
+    before = (out / "metrics.jsonl").read_bytes()
+    with pytest.raises(RunError, match="holds no checkpoint"):
+        reslab.resume(out)
+    assert (out / "metrics.jsonl").read_bytes() == before

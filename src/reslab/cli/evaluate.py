@@ -31,6 +31,13 @@ _source = (
     click.option("--mean", callback=_numbers, help="Input means of x/255, such as 0.5,0.5,0.5."),
     click.option("--std", callback=_numbers, help="Input standard deviations of x/255."),
     click.option(
+        "--size",
+        type=click.IntRange(min=1),
+        default=224,
+        show_default=True,
+        help="Side of the net's input for pictures, when the weights do not say.",
+    ),
+    click.option(
         "--trust-pickle",
         is_flag=True,
         help="Let the file run code while it is read (torch pickle).",
@@ -68,10 +75,11 @@ def evaluate(
     from reslab.train.trained import evaluate as score
 
     trained = _load(source, how)
-    name = data or trained.data
+    name = data or trained.recipe.get("data", "")
     if not name or name == "custom":
         raise UsageError("which data? the weights do not say", hint="Give --data NAME or a folder.")
-    result = score(_with_statistics(trained, how), name, view=view, device=device)
+    chosen = _with_statistics(trained, how)
+    result = score(chosen, name, view=view, image_size=how["size"], device=device)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(result), indent=2))
         return
@@ -131,12 +139,15 @@ def _with_statistics(trained: Any, how: dict[str, Any]) -> Any:
 @click.command()
 @_with_source
 @click.argument("pictures", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--size", type=int, help="Side of the net's input, when the weights do not say.")
-@click.option("--top", default=5, show_default=True, help="How many classes to show.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="How many classes to show.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def predict(
-    source: Path, pictures: tuple[Path, ...], size: int | None, top: int, as_json: bool, **how: Any
-) -> None:
+def predict(source: Path, pictures: tuple[Path, ...], top: int, as_json: bool, **how: Any) -> None:
     """Name the classes of PICTURES (files or folders) with the net in SOURCE.
 
     Preprocessing travels with the weights, so predicting a validation folder equals `reslab eval`.
@@ -150,7 +161,7 @@ def predict(
 
     trained = _with_statistics(_load(source, how), how)
     if trained.mean_std is not None:
-        trained = _with_size(trained, size)
+        trained = _with_size(trained, how["size"])
     paths = [path for given in pictures for path in _files(given)]
     with progress("predicting", len(paths), "pictures") as advance:
         for found in predictions(trained, paths, top=top):
@@ -162,14 +173,13 @@ def predict(
                 click.echo(f"{found.path}: {names}")
 
 
-def _with_size(trained: Any, size: int | None) -> Any:
-    from reslab.data import Preprocessing
-    from reslab.errors import UsageError
+def _with_size(trained: Any, size: int) -> Any:
+    from reslab.data.preprocess import imagenet_preprocessing
 
-    if size is None:
-        raise UsageError("the weights do not say how large their inputs are", hint="Give --size.")
     mean, std = trained.mean_std
-    preprocessing = Preprocessing(channels=len(mean), size=(size, size), mean=mean, std=std)
+    preprocessing = dataclasses.replace(
+        imagenet_preprocessing(size), channels=len(std), mean=mean, std=std
+    )
     return dataclasses.replace(trained, preprocessing=preprocessing)
 
 

@@ -18,7 +18,7 @@ def models(pattern: str, as_json: bool) -> None:
     """List nets whose name matches PATTERN, with the paper's figures beside ours.
 
     Depth counts weighted layers as the papers do. MACs are multiply-adds of one forward on one
-    input. Any legal CIFAR depth can be asked for by name (resnet26, plain38).
+    input. Other legal CIFAR depths can be asked for by name too (resnet26, plain38).
 
     \b
     Examples:

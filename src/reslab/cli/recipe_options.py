@@ -53,7 +53,10 @@ def parse_options(pairs: tuple[str, ...]) -> dict[str, Any]:
             raise UsageError(
                 "a model option is KEY=VALUE", got=pair, hint="Such as shortcut=projection."
             )
-        options[key] = yaml.safe_load(value)
+        try:
+            options[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise UsageError(f"the value of {key} cannot be read", got=value) from None
     return options
 
 

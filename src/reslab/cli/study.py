@@ -88,7 +88,7 @@ def degradation(
         kinds=arms,
         depths=depths,
         seeds=seeds if seeds is not None else _default_seeds(data),
-        jobs=jobs or _default_jobs(),
+        jobs=_default_jobs() if jobs is None else jobs,
         command=shlex.join(["reslab", *sys.argv[1:]]),
     )
     trainings = asked.arms()

@@ -55,7 +55,6 @@ class _Progress:
 @click.option(
     "--model-option", "-m", multiple=True, metavar="KEY=VALUE", help="Option of the model."
 )
-@click.option("--weights", type=click.Path(path_type=Path), help="Weights to start from.")
 @recipe_options
 def train(
     model: str,
@@ -63,7 +62,6 @@ def train(
     recipe: str,
     out: Path | None,
     model_option: tuple[str, ...],
-    weights: Path | None,
     **values: Any,
 ) -> None:
     """Train MODEL by a recipe; Ctrl-C saves, `reslab resume` goes on.
@@ -82,23 +80,16 @@ def train(
     from reslab.recipe import load_recipe
     from reslab.train.fit import build_net, data_of, default_folder, fit
 
-    changes = {"model": model, "model_options": parse_options(model_option)}
+    base = load_recipe(recipe)
+    options = base.model_options | parse_options(model_option)
+    changes: dict[str, Any] = {"model": model, "model_options": options}
     changes |= {"data": data} if data else {}
-    chosen = load_recipe(recipe).updated(changes | recipe_changes(values))
+    chosen = base.updated(changes | recipe_changes(values))
     loaded = data_of(chosen)
     net = build_net(chosen, loaded)
-    if weights is not None:
-        _start_from(net, weights)
     folder = out if out is not None else default_folder(chosen, net)
     run = fit(net, loaded, recipe=chosen, out=folder, observers=[_Progress()])
     _report(run)
-
-
-def _start_from(net: Any, weights: Path) -> None:
-    from reslab.models.weights import load_weights
-
-    report = load_weights(net, weights, partial=True)
-    say(f"reslab: {weights}: {report}")
 
 
 @click.command()

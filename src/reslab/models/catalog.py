@@ -1,7 +1,8 @@
 """Every named net with its numbers, and the paper's beside them. Listing needs no torch.
 
 The numbers are checked against the nets themselves by the tests. `create_model` builds by name;
-any legal CIFAR depth works too: ``create_model("resnet26")``, ``create_model("plain38")``.
+any legal CIFAR depth works too: ``create_model("resnet26")``, ``create_model("plain38")``; 18, 34, 50,
+101 and 152 mean ImageNet nets, and ``create_model("cifar_resnet", depth=50)`` the CIFAR one.
 """
 
 import fnmatch
@@ -154,9 +155,30 @@ def create_model(name: str, **options: Any) -> "ResNet":
     module_name, _, function = _FAMILIES[family].partition(":")
     _check_options(name, family, options)
     build = getattr(importlib.import_module(module_name), function)
-    model: ResNet = build(**(given | options))
+    try:
+        model: ResNet = build(**(given | options))
+    except (TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(
+            f"{name} cannot be built with these options ({error})", got=options
+        ) from error
     model.name, model.options = name, dict(options)
     return model
+
+
+def cifar_model(kind: str, depth: int) -> tuple[str, dict[str, Any]]:
+    """Name and options of the plain or residual ("resnet") CIFAR net of a depth.
+
+    >>> cifar_model("plain", 56), cifar_model("resnet", 50)
+    (('plain56', {}), ('cifar_resnet', {'depth': 50, 'shortcut': 'zero_pad'}))
+    """
+    name = f"{kind}{depth}"
+    # resnet50 and resnet152 are ImageNet nets, though 50 and 152 are legal CIFAR depths too.
+    if f"resnet{depth}" in MODELS and MODELS.get(f"resnet{depth}").family != "cifar_resnet":
+        shortcut = "none" if kind == "plain" else "zero_pad"
+        return "cifar_resnet", {"depth": depth, "shortcut": shortcut}
+    return name, {}
 
 
 def _resolve(name: str) -> tuple[str, dict[str, Any]]:

@@ -74,7 +74,8 @@ class LoadReport:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        lines = [f"loaded {self.loaded} tensors ({self.layout} names)"]
+        where = f" from {self.wrapper}" if self.wrapper else ""
+        lines = [f"loaded {self.loaded} tensors{where} ({self.layout} names)"]
         for label in ("prefixes", "adapted", "missing", "unexpected", "skipped"):
             names = getattr(self, label)
             if names:
@@ -104,10 +105,12 @@ def load_weights(
     """
     state, wrapper, metadata = _read(source, trust_pickle)
     model = unwrap(model)
-    state, prefixes = strip_prefixes(state)
-    layout = find_layout(state)
-    if layout is not None:
-        state = translate(state, layout, to_ours=True)
+    prefixes: tuple[str, ...] = ()
+    layout = None
+    if not state.keys() <= model.state_dict().keys():
+        state, prefixes = strip_prefixes(state)
+        layout = find_layout(state) if isinstance(model, ResNet) else None
+        state = translate(state, layout, to_ours=True) if layout else state
     adapted = _adapt_stem(model, state) if partial else ()
     report, fitting = _match(model, state)
     if not partial and (report["missing"] or report["unexpected"] or report["skipped"]):
@@ -212,13 +215,13 @@ def _unwrap(content: Any) -> tuple[dict[str, Tensor], str]:
             got=type(content).__name__,
             expected="a mapping of names to tensors",
         )
-    tensors = {k: v for k, v in content.items() if isinstance(v, Tensor)}
-    if tensors:
-        return tensors, ""
     for wrapper in _WRAPPERS:
         if isinstance(content.get(wrapper), Mapping):
             state, inner = _unwrap(content[wrapper])
             return state, f"{wrapper}.{inner}" if inner else wrapper
+    tensors = {k: v for k, v in content.items() if isinstance(v, Tensor)}
+    if tensors:
+        return tensors, ""
     raise WeightsError(
         "no tensors found", got=sorted(map(str, content))[:5], expected="a state dict"
     )
@@ -235,7 +238,7 @@ def _read_file(path: Path, trust_pickle: bool) -> tuple[Any, dict[str, Any]]:
         raise WeightsError(
             f"{path} holds more than tensors, or is no weights file",
             hint="If you trust its author like a program's, load it with trust_pickle=True "
-            "(--trust-pickle).",
+            "(reslab eval --trust-pickle).",
         ) from error
     except _UNREADABLE as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else "unexpected end"
@@ -271,7 +274,8 @@ def save_weights(path: str | Path, model: nn.Module, **about: Any) -> None:
     """
     model = unwrap(model)
     metadata = describe_model(model) | about
-    state = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    # Copies, because safetensors refuses tensors that share memory (tied weights).
+    state = {k: v.detach().cpu().contiguous().clone() for k, v in model.state_dict().items()}
     content = safetensors.torch.save(state, {METADATA_KEY: json.dumps(metadata)})
     with files.write_atomic(Path(path)) as file:
         file.write(content)

@@ -92,8 +92,9 @@ class ResidualBlock(nn.Module):
 
 
 def _is_linear(branch: nn.Module) -> bool:
-    leaves = [m for m in branch.modules() if not any(True for _ in m.children())]
-    return all(isinstance(leaf, _LINEAR_KINDS) for leaf in leaves)
+    # A module of unknown kind may do anything in its forward: only what is known to be linear counts.
+    known = (nn.Sequential, *_LINEAR_KINDS)
+    return all(isinstance(module, known) for module in branch.modules())
 
 
 @contextlib.contextmanager

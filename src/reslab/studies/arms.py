@@ -4,7 +4,6 @@ An arm that is finished is not trained again; one that was interrupted goes on.
 """
 
 import concurrent.futures
-import dataclasses
 import logging
 import multiprocessing
 import os
@@ -30,7 +29,7 @@ from reslab.train.evaluate import evaluate_batches
 from reslab.train.fit import build_net, data_of, fit, resume
 from reslab.train.loop import RunInterrupted
 from reslab.train.run import RunFolder
-from reslab.train.session import eval_batch_size, preprocessing_of
+from reslab.train.session import eval_batch_size, preprocessing_of, with_holdout
 
 __all__ = ["Arm", "ArmProgress", "run_arms"]
 
@@ -67,6 +66,9 @@ def run_arms(
     Raises RunInterrupted when asked to stop (each arm's state is saved by then), RunError when a
     process dies, and whatever error an arm ends with.
     """
+    for arm in arms:
+        if RunFolder(arm.folder).exists():
+            _check_recipe(arm)
     waiting = [arm for arm in arms if not _result_path(arm).is_file()]
     # The longest first, so that no core idles at the end.
     waiting.sort(key=lambda arm: -arm.depth)
@@ -78,15 +80,19 @@ def run_arms(
 def _train_all(arms: list[Arm], jobs: int, on_progress: Callable[[ArmProgress], None]) -> None:
     context = multiprocessing.get_context("spawn")
     events: Any = context.Queue()
+    stop = context.Event()
     threads = max(1, torch.get_num_threads() // jobs)
     pool = concurrent.futures.ProcessPoolExecutor(
-        jobs, context, initializer=_start_worker, initargs=(events, threads)
+        jobs, context, initializer=_start_worker, initargs=(events, stop, threads)
     )
+    left = list(arms)
+    running: set[concurrent.futures.Future[None]] = set()
     try:
-        futures = [pool.submit(_train_arm, arm) for arm in arms]
-        pending = set(futures)
-        while pending:
-            done, pending = concurrent.futures.wait(pending, timeout=0.2)
+        while left or running:
+            # No more than there are processes: what a pool has queued it cannot be made to forget.
+            while left and len(running) < jobs:
+                running.add(pool.submit(_train_arm, left.pop(0)))
+            done, running = concurrent.futures.wait(running, timeout=0.2)
             _drain(events, on_progress)
             for future in done:
                 future.result()
@@ -100,6 +106,7 @@ def _train_all(arms: list[Arm], jobs: int, on_progress: Callable[[ArmProgress], 
             hint="Run the same command again to go on; --jobs 1 needs the least memory.",
         ) from error
     finally:
+        stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
         _drain(events, on_progress)
 
@@ -115,7 +122,7 @@ def _drain(events: Any, on_progress: Callable[[ArmProgress], None]) -> None:
 _events: Any = None
 
 
-def _start_worker(events: Any, threads: int) -> None:
+def _start_worker(events: Any, stop: Any, threads: int) -> None:
     global _events
     _events = events
     torch.set_num_threads(threads)
@@ -123,6 +130,7 @@ def _start_worker(events: Any, threads: int) -> None:
     # while it runs), the rest is ended by the study itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_stop_with_study, args=(stop,), daemon=True).start()
 
 
 def _end_with_parent() -> None:
@@ -131,6 +139,12 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def _stop_with_study(stop: Any) -> None:
+    # As if Ctrl-C came to this process alone: a training in progress saves and ends.
+    stop.wait()
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 @dataclass
@@ -158,16 +172,17 @@ class _Reporter:
 def _train_arm(arm: Arm) -> None:
     data = data_of(arm.recipe)
     fresh = build_net(arm.recipe, data)
-    start = _gradients(fresh, data, arm.recipe)
+    seen = with_holdout(data, arm.recipe)
+    start = _gradients(fresh, seen, arm.recipe)
     if RunFolder(arm.folder).exists():
         _check_recipe(arm)
         run = resume(arm.folder, data=data, observers=[_Reporter(arm)])
     else:
         run = fit(fresh, data, recipe=arm.recipe, out=arm.folder, observers=[_Reporter(arm)])
     loader = build_eval_loader(
-        data.train,
-        preprocessing=preprocessing_of(data, arm.recipe),
-        batch_size=eval_batch_size(data),
+        seen.train,
+        preprocessing=preprocessing_of(seen, arm.recipe),
+        batch_size=eval_batch_size(seen),
         workers=arm.recipe.workers,
     )
     train = evaluate_batches(run.model, loader)
@@ -183,7 +198,7 @@ def _train_arm(arm: Arm) -> None:
         final_test_error=run.result.top1_error,
         curve=run.curve,
         gradients_start=start,
-        gradients_end=_gradients(run.model, data, arm.recipe),
+        gradients_end=_gradients(run.model, seen, arm.recipe),
         seconds=run.folder.about()["seconds"],
         folder=arm.folder.name,
     )
@@ -201,7 +216,8 @@ def _gradients(model: torch.nn.Module, data: Data, recipe: Recipe) -> tuple[Laye
 def _check_recipe(arm: Arm) -> None:
     there = RunFolder(arm.folder).recipe()
     # The net fills its options in when it is built; what was asked for is the rest.
-    asked = dataclasses.replace(arm.recipe, model_options=there.model_options)
+    filled = {k: v for k, v in there.model_options.items() if k not in arm.recipe.model_options}
+    asked = arm.recipe.updated({"model_options": arm.recipe.model_options | filled})
     RunFolder(arm.folder).check_recipe(asked)
 
 

@@ -98,7 +98,8 @@ def _degradation(f: _Figures) -> Claim:
         "Degradation",
         f"The plain net of {f.deep} layers has a higher training error than the one of {f.shallow}.",
         "Holds when the 95 % interval of the paired difference lies above zero; does not hold when "
-        "it lies below; else inside the noise.",
+        "it lies below; else inside the noise. With one seed the interval is that of counting "
+        "mistakes alone, for this seed.",
         found=found,
     )
 
@@ -118,8 +119,8 @@ def _not_overfitting(f: _Figures) -> Claim:
         found = (
             _sign(train),
             f"From {f.shallow} to {f.deep} layers the test error goes from {test_shallow:.2f} to "
-            f"{test_deep:.2f} %, and the training error with it; the gap between them goes from "
-            f"{gaps[0]:.2f} to {gaps[1]:.2f} points.",
+            f"{test_deep:.2f} % and the training error from {train_shallow:.2f} to {train_deep:.2f} %; "
+            f"the gap between test and training goes from {gaps[0]:.2f} to {gaps[1]:.2f} points.",
             {"gap_shallow": gaps[0], "gap_deep": gaps[1], "train_difference": train.mean},
         )
     return _claim(

@@ -15,6 +15,7 @@ from typing import Any
 
 from reslab.data import build_eval_loader
 from reslab.errors import ModelError, UsageError
+from reslab.models.catalog import cifar_model
 from reslab.models.cifar import stage_depth
 from reslab.models.resnet import ResNet
 from reslab.recipe import Recipe
@@ -27,7 +28,7 @@ from reslab.train.environment import describe_environment
 from reslab.train.evaluate import evaluate_batches, evaluation_mode
 from reslab.train.fit import data_of
 from reslab.train.precision import choose_device
-from reslab.train.session import eval_batch_size, preprocessing_of
+from reslab.train.session import eval_batch_size, preprocessing_of, with_holdout
 from reslab.train.trained import load_trained
 
 __all__ = ["DegradationStudy", "run_degradation"]
@@ -69,6 +70,12 @@ class DegradationStudy:
                 raise UsageError(f"unknown arm {kind!r}", hint=close_names(kind, list(KINDS)))
         for depth in self.depths:
             stage_depth(depth)
+        if "shortcut" in self.recipe.model_options:
+            raise UsageError(
+                "the arms of this study choose their shortcuts",
+                got=self.recipe.model_options,
+                hint="Take shortcut out of the recipe's model_options.",
+            )
         for name in ("kinds", "depths"):
             values = getattr(self, name)
             if not values or len(set(values)) != len(values):
@@ -80,19 +87,22 @@ class DegradationStudy:
     def arms(self) -> list[Arm]:
         """Every training of the study: same order of samples and budget for the same seed."""
         return [
-            Arm(
-                name=f"{kind}-{depth}",
-                kind=kind,
-                depth=depth,
-                recipe=self.recipe.updated(
-                    {"model": f"{kind}{depth}", "seed": self.recipe.seed + number}
-                ),
-                folder=self.out / "arms" / f"{kind}-{depth}-seed{self.recipe.seed + number}",
-            )
+            self._arm(kind, depth, self.recipe.seed + number)
             for number in range(self.seeds)
             for kind in self.kinds
             for depth in self.depths
         ]
+
+    def _arm(self, kind: str, depth: int, seed: int) -> Arm:
+        model, options = cifar_model(kind, depth)
+        options = self.recipe.model_options | options
+        return Arm(
+            name=f"{kind}-{depth}",
+            kind=kind,
+            depth=depth,
+            recipe=self.recipe.updated({"model": model, "model_options": options, "seed": seed}),
+            folder=self.out / "arms" / f"{kind}-{depth}-seed{seed}",
+        )
 
 
 def run_degradation(
@@ -100,8 +110,9 @@ def run_degradation(
 ) -> StudyResult:
     """Train the arms, deepen the trained shallow plain nets, and judge the five claims."""
     start = time.perf_counter()
-    data = data_of(study.recipe)
     arms = run_arms(study.arms(), jobs=study.jobs, on_progress=on_progress)
+    # The hold-out is drawn by each seed; its size is the same for all.
+    data = with_holdout(data_of(study.recipe), study.recipe)
     deepened = _deepen_arms(study, arms)
     claims = degradation_claims(arms, deepened, samples=len(data.train))
     return StudyResult(
@@ -136,14 +147,15 @@ def _deepen_arms(study: DegradationStudy, arms: Sequence[ArmResult]) -> tuple[De
 
 
 def _deepen_arm(study: DegradationStudy, shallow: ArmResult, deep: ArmResult) -> DeepenedResult:
-    data = data_of(study.recipe)
+    recipe = study.recipe.updated({"seed": shallow.seed})
+    data = with_holdout(data_of(recipe), recipe)
     net = load_trained(study.out / "arms" / shallow.folder / "weights.safetensors").model
     if not isinstance(net, ResNet):
         raise ModelError("only reslab's plain nets can be deepened", got=type(net).__name__)
     deeper = deepen(net, (stage_depth(deep.depth),) * 3)
     loader = build_eval_loader(
         data.train,
-        preprocessing=preprocessing_of(data, study.recipe),
+        preprocessing=preprocessing_of(data, recipe),
         batch_size=eval_batch_size(data),
     )
     views = next(iter(loader)).views[0]
@@ -154,7 +166,8 @@ def _deepen_arm(study: DegradationStudy, shallow: ArmResult, deep: ArmResult) ->
         seed=shallow.seed,
         depth_before=shallow.depth,
         depth_after=deeper.spec.depth,
-        train_error_before=shallow.final_train_error,
+        # Both measured here, on one device: kernels of another could call a sample differently.
+        train_error_before=evaluate_batches(net, loader).top1_error,
         train_error_after=evaluate_batches(deeper, loader).top1_error,
         trained_error=deep.final_train_error,
         largest_logit_change=change,

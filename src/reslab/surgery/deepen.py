@@ -6,11 +6,12 @@ one and make its added layers the identity, so it need not have a higher trainin
 
 import copy
 import dataclasses
+from typing import Any
 
 from torch import nn
 
 from reslab.errors import ModelError
-from reslab.models.resnet import ResNet, build_block
+from reslab.models.resnet import ResNet, ResNetSpec, build_block
 from reslab.nn import init_dirac, init_zero_branches
 from reslab.nn.shortcut import Zero
 
@@ -35,8 +36,7 @@ def deepen(model: ResNet, depths: tuple[int, ...]) -> ResNet:
         )
     deeper = copy.deepcopy(model)
     deeper.spec = dataclasses.replace(model.spec, depths=tuple(depths))
-    # The name was that of the shallower net; by the numbers alone this one may have none.
-    deeper.name, deeper.options = "", {}
+    deeper.name, deeper.options = _described(deeper.spec)
     for stage, width, added in zip(
         deeper.stages,
         model.spec.widths,
@@ -46,6 +46,14 @@ def deepen(model: ResNet, depths: tuple[int, ...]) -> ResNet:
         assert isinstance(stage, nn.Sequential), "stages are sequences of blocks"
         stage.extend(_identity_block(deeper, width) for _ in range(added))
     return deeper.train(model.training)
+
+
+def _described(spec: ResNetSpec) -> tuple[str, dict[str, Any]]:
+    """Name and options by which `create_model` builds the deeper net, where it can."""
+    if spec.stem != "cifar" or len(set(spec.depths)) > 1 or spec.widths != (16, 32, 64):
+        return "", {}
+    kept = ("block", "shortcut", "num_classes", "in_channels")
+    return "cifar_resnet", {"depth": spec.depth} | {name: getattr(spec, name) for name in kept}
 
 
 def _identity_block(model: ResNet, width: int) -> nn.Module:

@@ -36,6 +36,8 @@ class Checkpoints:
         others = [e for e in self._entries() if e["iteration"] != iteration]
         kept = sorted([*others, entry], key=lambda e: e["iteration"])[-self.keep :]
         files.write_json(self.folder / "index.json", kept)
+        for leftover in self.folder.glob(".iteration-*.tmp"):
+            leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
         names = {e["file"] for e in kept}
         for old in self.folder.glob("iteration-*.pt"):
             if old.name not in names:

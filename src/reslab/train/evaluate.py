@@ -19,13 +19,18 @@ __all__ = ["evaluate_batches", "evaluation_mode", "view_logits"]
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Every module in evaluation mode and no gradients; each module's mode is restored."""
     modes = [(module, module.training) for module in model.modules()]
+    tf32 = torch.backends.cudnn.allow_tf32 if torch.cuda.is_available() else None
     try:
         model.eval()
+        if tf32:
+            torch.backends.cudnn.allow_tf32 = False  # fp32 scores are scored in fp32
         with torch.no_grad():
             yield
     finally:
         for module, was_training in modes:
             module.training = was_training
+        if tf32:
+            torch.backends.cudnn.allow_tf32 = True
 
 
 def view_logits(model: nn.Module, views: Iterable[Tensor], device: torch.device) -> Tensor:

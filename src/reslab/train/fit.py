@@ -35,7 +35,7 @@ DataLike: TypeAlias = str | Path | Data | tuple[Dataset[Any], Dataset[Any]]
 
 def fit(
     model: nn.Module,
-    data: DataLike = "digits",
+    data: DataLike | None = None,
     *,
     recipe: str | Path | Recipe = "quick",
     out: str | Path | None = None,
@@ -45,14 +45,15 @@ def fit(
     """Train `model` (any nn.Module that maps a batch to logits [N, classes]) into a run folder.
 
     `data` is a name, a folder of images, a `Data`, or a pair (train, test) of torch Datasets that
-    give (tensor, label). `overrides` change single values of the recipe. `out` defaults to
-    runs/MODEL-DATA-RECIPE-seedN. Ctrl-C saves the state and raises RunInterrupted; `resume` goes on.
+    give (tensor, label); without it, what the recipe names. `overrides` change single values of
+    the recipe. `out` defaults to runs/MODEL-DATA-RECIPE-seedN. Ctrl-C saves the state and raises
+    RunInterrupted; `resume` goes on.
 
     Raises RecipeError, DataError, ModelError (the model does not fit the data), RunError (the
     folder holds a run already), NonFiniteLossError, DiskError.
     """
     recipe = load_recipe(recipe).updated(overrides or {})
-    loaded = as_data(data)
+    loaded = data_of(recipe, data)
     model = unwrap(model)
     about = describe_model(model)
     recipe = dataclasses.replace(
@@ -87,7 +88,7 @@ def resume(
     run_folder = RunFolder(Path(folder))
     about = run_folder.about()
     recipe = run_folder.recipe()
-    loaded = as_data(data) if data is not None else _data_again(recipe)
+    loaded = data_of(recipe, data) if data is not None else _data_again(recipe)
     _check_sums(about, loaded)
     if model is None:
         if not recipe.model:
@@ -101,10 +102,21 @@ def resume(
     with _threads(about), files.locked(run_folder.path):
         session = Session(model, loaded, recipe, run_folder)
         state = session.checkpoints.load_latest(session.state.device)
-        if state is not None:
-            session.state.load_state_dict(state)
+        if state is None:
+            raise RunError(
+                f"{run_folder.checkpoints} holds no checkpoint, not even the first",
+                hint="Start the run again in a new folder.",
+            )
+        session.state.load_state_dict(state)
+        _compare_precision(about, session)
         session.describe("running")
         return session.run(observers)
+
+
+def _compare_precision(about: dict[str, Any], session: Session) -> None:
+    before, now = about["precision"], session.state.stepper.precision
+    if before != now:
+        _log.warning("the run was in %s and goes on in %s on this machine", before, now)
 
 
 def _finished(folder: RunFolder, model: nn.Module) -> Run:
@@ -121,7 +133,10 @@ def build_net(recipe: Recipe, data: Data) -> nn.Module:
     channels = data.preprocessing(recipe.normalize, image_size=recipe.image_size).channels
     shape = {"num_classes": len(data.classes), "in_channels": channels}
     seed_everything(recipe.seed)
-    return create_model(recipe.model, **(shape | recipe.model_options))
+    net = create_model(recipe.model, **(shape | recipe.model_options))
+    if recipe.weights:
+        _log.info("%s: %s", recipe.weights, load_weights(net, recipe.weights, partial=True))
+    return net
 
 
 def default_folder(recipe: Recipe, model: nn.Module) -> Path:
@@ -140,13 +155,15 @@ def as_data(data: DataLike, *, bad_images: str = "fail", empty_classes: str = "e
     if isinstance(data, tuple):
         return Data(name="custom", classes=(), train=data[0], test=data[1], sums={})
     if str(data) not in SOURCES and Path(data).is_dir():
-        return load_folder(data, bad_images=bad_images, empty=empty_classes)
+        # Absolute, so that the run can be resumed and evaluated from anywhere.
+        return load_folder(Path(data).resolve(), bad_images=bad_images, empty=empty_classes)
     return load_data(str(data))
 
 
-def data_of(recipe: Recipe) -> Data:
-    """The data that a recipe names."""
-    return as_data(recipe.data, bad_images=recipe.bad_images, empty_classes=recipe.empty_classes)
+def data_of(recipe: Recipe, data: DataLike | None = None) -> Data:
+    """The data that a recipe names, or `data`, under the recipe's policies for folders."""
+    chosen = recipe.data if data is None else data
+    return as_data(chosen, bad_images=recipe.bad_images, empty_classes=recipe.empty_classes)
 
 
 def _refuse_folder(folder: RunFolder, recipe: Recipe) -> None:
@@ -159,9 +176,10 @@ def _refuse_folder(folder: RunFolder, recipe: Recipe) -> None:
 
 
 def _data_again(recipe: Recipe) -> Data:
-    if recipe.data == "custom":
+    if recipe.data not in SOURCES and not Path(recipe.data).is_dir():
         raise RunError(
-            "the run's data was given as Datasets", hint="Give it again: resume(..., data=(...))."
+            f"the run's data {recipe.data!r} is neither a known set nor a folder here",
+            hint="Give it again: reslab.resume(folder, data=...).",
         )
     return data_of(recipe)
 

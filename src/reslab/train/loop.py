@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from reslab.data import Batch, TrainLoader
@@ -19,7 +20,6 @@ from reslab.train.checkpoint import Checkpoints
 from reslab.train.observers import Observer
 from reslab.train.schedule import learning_rate
 from reslab.train.state import TrainState
-from reslab.train.step import first_non_finite
 
 __all__ = ["Plan", "RunInterrupted", "train"]
 
@@ -66,15 +66,27 @@ def train(state: TrainState, plan: Plan) -> None:
                 if done % plan.eval_every == 0 or done == plan.total:
                     _evaluate(state, plan, lr)
                 if done % plan.checkpoint_every == 0 or done == plan.total:
-                    plan.checkpoints.save(state.state_dict(), done)
+                    _save(state, plan)
                 progress.seconds += time.perf_counter() - mark
                 mark = time.perf_counter()
 
                 if stop_wanted() and done < plan.total:
-                    plan.checkpoints.save(state.state_dict(), done)
+                    if done % plan.checkpoint_every:
+                        _save(state, plan)
                     raise RunInterrupted(f"stopped at iteration {done} of {plan.total}")
                 if done == plan.total:
                     return
+
+
+def _save(state: TrainState, plan: Plan) -> None:
+    # A finite loss can have an infinite gradient; what it leaves must not become a checkpoint.
+    for name, parameter in state.model.named_parameters():
+        if not torch.isfinite(parameter).all():
+            raise NonFiniteLossError(
+                f"parameter {name} is not finite after step {state.progress.iteration}",
+                hint="The last checkpoint is from before; try a lower lr, a warm-up or clip_norm.",
+            )
+    plan.checkpoints.save(state.state_dict(), state.progress.iteration)
 
 
 def _step(state: TrainState, plan: Plan, batch: Batch) -> float:
@@ -95,7 +107,7 @@ def _step(state: TrainState, plan: Plan, batch: Batch) -> float:
 
 
 def _refuse(state: TrainState, batch: Batch, loss: float) -> None:
-    where = first_non_finite(state.model, state.stepper.prepare(batch.inputs))
+    where = state.stepper.first_non_finite(batch)
     ids = ", ".join(map(str, batch.ids[:5].tolist()))
     raise NonFiniteLossError(
         f"the loss is {loss} at step {state.progress.iteration + 1} (epoch "

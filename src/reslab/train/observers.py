@@ -46,7 +46,7 @@ class TensorBoard:
     def __init__(self, folder: Path, *, resumed_at: int) -> None:
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder), purge_step=resumed_at + 1 if resumed_at else None)
+        self._writer = SummaryWriter(str(folder), purge_step=resumed_at + 1)
 
     def record(self, values: dict[str, Any]) -> None:
         """Write every number of the record as kind/name."""

@@ -57,7 +57,10 @@ class RunFolder:
                 f"{self.path} is no run folder: it has no run.json",
                 hint="Give the folder that `reslab train --out` wrote.",
             )
-        return files.read_json(self.path / "run.json")
+        about = files.read_json(self.path / "run.json")
+        if not isinstance(about, dict) or not {"status", "recipe"} <= about.keys():
+            raise RunError(f"{self.path / 'run.json'} is not what a run writes", got=about)
+        return about
 
     def write_about(self, about: dict[str, Any]) -> None:
         """Replace run.json, atomically."""

@@ -17,12 +17,17 @@ def learning_rate(recipe: Recipe, iteration: int, total: int, *, is_warm: bool =
     [0.1, 0.1, 0.01, 0.001]
     """
     if recipe.warmup == "until_error" and not is_warm:
-        return recipe.warmup_lr
+        return min(recipe.warmup_lr, _scheduled(recipe, iteration, total))
     warmup = warmup_iterations(recipe, total)
     if iteration < warmup:
         if recipe.warmup == "constant":
             return recipe.warmup_lr
         return recipe.warmup_lr + (recipe.lr - recipe.warmup_lr) * (iteration + 1) / warmup
+    return _scheduled(recipe, iteration, total)
+
+
+def _scheduled(recipe: Recipe, iteration: int, total: int) -> float:
+    warmup = warmup_iterations(recipe, total)
     if recipe.schedule == "step":
         passed = sum(iteration >= round(m * total) for m in recipe.milestones)
         return round(recipe.lr * recipe.lr_factor**passed, 12)

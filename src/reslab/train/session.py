@@ -13,15 +13,19 @@ import torch
 from torch import nn
 
 from reslab.data import (
+    ArraySplit,
     Augment,
     Data,
+    EvalBatch,
+    EvalLoader,
     FolderAugment,
     FolderSplit,
     Preprocessing,
     build_eval_loader,
     build_train_loader,
 )
-from reslab.errors import ModelError, RecipeError, ReslabError
+from reslab.errors import DataError, ModelError, RecipeError, ReslabError
+from reslab.models.resnet import ResNet
 from reslab.models.weights import save_weights
 from reslab.recipe import Recipe
 from reslab.records import CurvePoint, EvalResult, to_json
@@ -35,7 +39,16 @@ from reslab.train.precision import choose_device
 from reslab.train.run import RunFolder
 from reslab.train.state import TrainState
 
-__all__ = ["Run", "Session", "check_fit", "eval_batch_size", "preprocessing_of"]
+__all__ = [
+    "Run",
+    "Session",
+    "check_fit",
+    "eval_batch_size",
+    "first_batch",
+    "gives_pictures",
+    "preprocessing_of",
+    "with_holdout",
+]
 
 _log = logging.getLogger("reslab")
 
@@ -55,7 +68,7 @@ class Session:
 
     def __init__(self, model: nn.Module, data: Data, recipe: Recipe, folder: RunFolder) -> None:
         self.recipe, self.folder = recipe, folder
-        self.data = data.hold_out(recipe.holdout, seed=recipe.seed) if recipe.holdout else data
+        self.data = with_holdout(data, recipe)
         self.preprocessing = preprocessing_of(self.data, recipe)
         self.test = build_eval_loader(
             self.data.test,
@@ -75,7 +88,7 @@ class Session:
             _log.warning("%s", note)
         seed_everything(recipe.seed)
         self.state = TrainState(model, recipe, choose_device(recipe.device))
-        check_fit(self.state.model, next(iter(self.test)).views[0], len(self.data.classes))
+        check_fit(self.state.model, first_batch(self.test).views[0], len(self.data.classes))
         self.checkpoints = Checkpoints(folder.checkpoints, keep=recipe.keep_checkpoints)
         self.total = _total(recipe, self.loader.batches_per_epoch)
         self._last: EvalResult | None = None
@@ -108,12 +121,12 @@ class Session:
 
     def _plan(self, observers: tuple[Observer, ...]) -> Plan:
         recipe, epoch = self.recipe, self.loader.batches_per_epoch
-        spec = getattr(self.state.model, "spec", None)
+        model = self.state.model
         return Plan(
             recipe=recipe,
             loader=self.loader,
             total=self.total,
-            depth=spec.depth if spec is not None else 0,
+            depth=model.spec.depth if isinstance(model, ResNet) else 0,
             evaluate=self.evaluate,
             keep_best=lambda net: self.keep(self.folder.best, net),
             checkpoints=self.checkpoints,
@@ -170,9 +183,27 @@ class Session:
             raise
 
 
+def with_holdout(data: Data, recipe: Recipe) -> Data:
+    """The data as the recipe trains and tests on it: with its hold-out, if it has one."""
+    return data.hold_out(recipe.holdout, seed=recipe.seed) if recipe.holdout else data
+
+
+def first_batch(loader: EvalLoader) -> EvalBatch:
+    """The first batch; DataError when no sample of the split can be read."""
+    batch = next(iter(loader), None)
+    if batch is None:
+        raise DataError("no sample of the test split can be read", expected="at least one")
+    return batch
+
+
+def gives_pictures(data: Data) -> bool:
+    """Whether reslab reads the data itself; other Datasets give tensors already."""
+    return isinstance(data.train, ArraySplit | FolderSplit)
+
+
 def preprocessing_of(data: Data, recipe: Recipe) -> Preprocessing | None:
     """How the data's pictures become inputs; None for Datasets that give tensors already."""
-    if data.name == "custom":
+    if not gives_pictures(data):
         return None
     return data.preprocessing(recipe.normalize, image_size=recipe.image_size)
 
@@ -183,7 +214,7 @@ def eval_batch_size(data: Data) -> int:
 
 
 def _augment(data: Data, recipe: Recipe) -> Augment | FolderAugment | None:
-    if data.name == "custom":
+    if not gives_pictures(data):
         return None
     if isinstance(data.train, FolderSplit):
         return FolderAugment(crop=recipe.crop, flip=recipe.flip)

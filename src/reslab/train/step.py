@@ -67,7 +67,7 @@ class Stepper:
 
     def _forward(self, inputs: Tensor) -> Tensor:
         # The last batch of an epoch is smaller; compiling again for it costs more than it brings.
-        full = self.recipe.batch_size // self.recipe.accumulate
+        full = -(-self.recipe.batch_size // self.recipe.accumulate)
         return (self.fast if len(inputs) == full else self.model)(inputs)
 
     def _update(self) -> None:
@@ -76,6 +76,11 @@ class Stepper:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
+
+    def first_non_finite(self, batch: Batch) -> str:
+        """Where NaN or infinity first appears in this batch's forward pass, in its precision."""
+        with autocast(self.precision, self.device):
+            return first_non_finite(self.model, self.prepare(batch.inputs))
 
     def prepare(self, inputs: Tensor) -> Tensor:
         """The inputs on the device, images in the layout that convolutions like."""

@@ -7,14 +7,14 @@ reslab.evaluate(trained, "cifar10").top1_accuracy
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from reslab.data import EvalBatch, FolderSplit, Preprocessing, build_eval_loader
+from reslab.data import Data, EvalBatch, FolderSplit, Preprocessing, build_eval_loader
 from reslab.errors import DataError, WeightsError
 from reslab.models.catalog import create_model
 from reslab.models.weights import LoadReport, load_model, load_weights, read_metadata
@@ -23,7 +23,7 @@ from reslab.train.evaluate import evaluate_batches
 from reslab.train.fit import DataLike, as_data
 from reslab.train.precision import choose_device
 from reslab.train.run import RunFolder
-from reslab.train.session import check_fit, eval_batch_size
+from reslab.train.session import check_fit, eval_batch_size, first_batch, gives_pictures
 
 __all__ = ["Trained", "evaluate", "load_trained"]
 
@@ -36,7 +36,7 @@ class Trained:
     classes: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
     mean_std: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    data: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
     report: LoadReport | None = None
 
 
@@ -87,7 +87,7 @@ def _about(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "classes": tuple(metadata.get("classes", ())),
         "preprocessing": Preprocessing.from_json(preprocessing) if preprocessing else None,
-        "data": metadata.get("recipe", {}).get("data", ""),
+        "recipe": metadata.get("recipe", {}),
     }
 
 
@@ -97,18 +97,21 @@ def evaluate(
     *,
     view: str = "single",
     preprocessing: Preprocessing | None = None,
+    image_size: int = 224,
     device: str = "auto",
 ) -> EvalResult:
     """Score a net on the test split of `data`, in fp32.
 
     Preprocessing is the one given, else the one that travels with the weights, else the one their
     publisher used, else the statistics of the data's training split. Class names of weights and
-    data are matched by name. Views: single, flip, ten-crop, multi-scale.
+    data are matched by name. `image_size` is the input's side where folders of pictures meet weights
+    that do not say. Views: single, flip, ten-crop, multi-scale.
     """
     trained = model if isinstance(model, Trained) else Trained(model=model)
-    loaded = as_data(data)
+    policies = ("bad_images", "empty_classes")
+    loaded = as_data(data, **{k: trained.recipe[k] for k in policies if k in trained.recipe})
     if preprocessing is None:
-        preprocessing = _preprocessing_for(trained, loaded)
+        preprocessing = _preprocessing_for(trained, loaded, image_size)
     loader = build_eval_loader(
         loaded.test,
         preprocessing=preprocessing,
@@ -122,14 +125,14 @@ def evaluate(
     if trained.classes and classes and trained.classes != classes:
         batches = _renumbered(loader, classes, trained.classes)
         classes = trained.classes
-    check_fit(net, next(iter(loader)).views[0], len(classes))
+    check_fit(net, first_batch(loader).views[0], len(classes))
     return evaluate_batches(net, batches, classes=classes, view=view)
 
 
-def _preprocessing_for(trained: Trained, data: Any) -> Preprocessing | None:
-    if trained.preprocessing is not None or data.name == "custom":
+def _preprocessing_for(trained: Trained, data: Data, image_size: int) -> Preprocessing | None:
+    if trained.preprocessing is not None or not gives_pictures(data):
         return trained.preprocessing
-    own = data.preprocessing("mean_std", image_size=224)
+    own = data.preprocessing("mean_std", image_size=image_size)
     if trained.mean_std is None:
         return own
     mean, std = trained.mean_std
