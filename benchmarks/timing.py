@@ -1,9 +1,38 @@
 """Taking turns: contenders run A B A B ..., so that a drifting machine drifts for both."""
 
+import multiprocessing
 import platform
 import statistics
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
+
+_here: dict[str, Callable[[], float]] = {}
+
+
+def in_process(factory: Callable[..., Callable[[], float]], *arguments: Any) -> Callable[[], float]:
+    """The contender that `factory` builds, in a process of its own that waits between turns.
+
+    What one contender sets in its process (memory, threads, compilation) does not help another.
+    """
+    pool = ProcessPoolExecutor(
+        1, multiprocessing.get_context("spawn"), _build, (factory, arguments)
+    )
+    pool.submit(_ready).result()
+    return lambda: pool.submit(_run).result()
+
+
+def _build(factory: Callable[..., Callable[[], float]], arguments: tuple[Any, ...]) -> None:
+    _here["run"] = factory(*arguments)
+
+
+def _ready() -> None:
+    """Returns once the contender is built."""
+
+
+def _run() -> float:
+    return _here["run"]()
 
 
 def take_turns(

@@ -70,7 +70,7 @@ def test_data_on_which_it_does_not_hold_says_so():
     }
     claims = degradation_claims(results, [], samples=1000)
     assert "no degradation" in overall_verdict(claims, results, data="toy")
-    assert "Shortcuts do not cure it here" in overall_verdict(claims, results, data="toy")
+    assert "not cure it here" in overall_verdict(claims, results, data="toy")
 
 
 def test_a_swing_between_seeds_is_not_a_finding():

@@ -249,7 +249,7 @@ def overall_verdict(claims: Sequence[Claim], arms: Sequence[ArmResult], *, data:
     if cure.verdict != UNMEASURED:
         words = {
             HOLDS: "With shortcuts, depth no longer hurts",
-            FAILS: "Shortcuts do not cure it here",
+            FAILS: _partly(cure),
             NOISE: "Whether shortcuts help lies inside the noise here",
         }
         deep, shallow = cure.figures["deep"], cure.figures["shallow"]
@@ -259,6 +259,12 @@ def overall_verdict(claims: Sequence[Claim], arms: Sequence[ArmResult], *, data:
     others = [c for c in claims if c.key in "bcd" and c.verdict in (FAILS, NOISE)]
     sentences += [f"{claim.title}: {claim.verdict}." for claim in others]
     return " ".join(sentences)
+
+
+def _partly(cure: Claim) -> str:
+    gain = cure.figures.get("cure", 0.0)
+    helped = f"Shortcuts help by {gain:.2f} points at equal depth but do" if gain > 0 else "Shortcuts do"
+    return f"{helped} not cure it here"
 
 
 def _degradation_sentence(claim: Claim, arms: Sequence[ArmResult], data: str) -> str:
