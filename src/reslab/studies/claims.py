@@ -263,8 +263,9 @@ def overall_verdict(claims: Sequence[Claim], arms: Sequence[ArmResult], *, data:
 
 def _partly(cure: Claim) -> str:
     gain = cure.figures.get("cure", 0.0)
-    helped = f"Shortcuts help by {gain:.2f} points at equal depth but do" if gain > 0 else "Shortcuts do"
-    return f"{helped} not cure it here"
+    if gain <= 0:
+        return "Shortcuts do not cure it here"
+    return f"Shortcuts help by {gain:.2f} points at equal depth but do not cure it here"
 
 
 def _degradation_sentence(claim: Claim, arms: Sequence[ArmResult], data: str) -> str:
