@@ -37,8 +37,9 @@ def choose_device(name: str) -> torch.device:
 def choose_precision(wanted: str, device: torch.device) -> str:
     """ "fp32", "bf16" or "fp16": as asked, or what the device computes fastest.
 
-    On a CPU bf16 pays off with matrix units (AMX) only; vector bf16 measured slower than fp32 on
-    these nets. fp16 needs a loss scaler and CUDA; elsewhere it is refused.
+    On a CPU bf16 pays off where the hardware multiplies it (AMX, AVX512-BF16); emulated it
+    measured slower than fp32 (benchmarks/RESULTS.md). fp16 needs a loss scaler and CUDA;
+    elsewhere it is refused.
     """
     if wanted == "fp16" and device.type != "cuda":
         raise UsageError("precision fp16 needs CUDA", got=str(device), hint="Use bf16 or fp32.")
@@ -46,12 +47,12 @@ def choose_precision(wanted: str, device: torch.device) -> str:
         return wanted
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    return "bf16" if device.type == "cpu" and _has_matrix_units() else "fp32"
+    return "bf16" if device.type == "cpu" and _cpu_multiplies_bf16() else "fp32"
 
 
-def _has_matrix_units() -> bool:
-    probe = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    return bool(probe and probe())
+def _cpu_multiplies_bf16() -> bool:
+    probes = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return any(getattr(torch.cpu, probe, bool)() for probe in probes)
 
 
 def autocast(precision: str, device: torch.device) -> contextlib.AbstractContextManager[Any]:
