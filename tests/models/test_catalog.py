@@ -7,9 +7,9 @@ import torchvision
 
 import reslab
 from reslab.errors import ModelError, UnknownNameError
-from reslab.models.catalog import MODELS, create_model
+from reslab.models.catalog import FAMILIES, MODELS, create_model
+from reslab.models.convnet import count_depth
 from reslab.models.cost import measure_cost
-from reslab.models.resnet import count_depth
 
 SHARED = [
     "resnet18",
@@ -71,9 +71,9 @@ def on_meta(name, **options):
 def test_the_catalogue_tells_the_truth_about_each_net(name):
     entry = MODELS.get(name)
     net = on_meta(name)
-    cost = measure_cost(net, entry.input_shape)
+    cost = measure_cost(net, entry.input_shape, kind=FAMILIES.get(entry.family).kind)
     assert (cost.parameters, cost.macs) == (entry.parameters, entry.macs)
-    assert net.spec.depth == count_depth(net) == entry.depth
+    assert net.depth == count_depth(net) == entry.depth
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -185,7 +185,7 @@ def test_convolutions_start_with_he_variance():
 
 
 def test_depths_that_name_imagenet_nets_have_cifar_nets_too():
-    from reslab.models.catalog import cifar_model
+    from reslab.models.cifar_resnet import cifar_model
 
     for depth in (50, 152):
         shapes = []

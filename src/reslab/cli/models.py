@@ -51,17 +51,19 @@ def models(pattern: str, as_json: bool) -> None:
 
 def _measured(name: str):  # type: ignore[no-untyped-def]
     """An entry for a net that the catalogue does not hold, measured now."""
-    from reslab.models.catalog import ModelEntry
+    from reslab.models.catalog import ModelEntry, resolve
     from reslab.models.cost import measure_cost
 
+    family, options = resolve(name)
     net = create_model(name)
-    cost = measure_cost(net, (3, 32, 32))
+    cost = measure_cost(net, family.input_shape, kind=family.kind)
     return ModelEntry(
         name=name,
-        family="cifar_resnet",
-        depth=net.spec.depth,
+        family=family.name,
+        options=options,
+        depth=net.depth,
         parameters=cost.parameters,
         macs=cost.macs,
-        input_shape=(3, 32, 32),
+        input_shape=family.input_shape,
         source="measured now",
     )

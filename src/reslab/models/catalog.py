@@ -1,23 +1,51 @@
 """Every named net with its numbers, and the paper's beside them. Listing needs no torch.
 
-The numbers are checked against the nets themselves by the tests. `create_model` builds by name;
-any legal CIFAR depth works too: ``create_model("resnet26")``, ``create_model("plain38")``; 18, 34, 50,
-101 and 152 mean ImageNet nets, and ``create_model("cifar_resnet", depth=50)`` the CIFAR one.
+A family is one module in this folder that holds a literal `FAMILY` and the function it names under
+"build". The literal is read from the source without importing the module, hence without torch:
+
+    FAMILY = {
+        "build": "build_vgg",               # called with a net's options, then the caller's
+        "spec": "VGGSpec",                  # a dataclass whose fields are options too, but for those
+        "fixed": ("widths",),               # that the function sets itself (both may be left out)
+        "input_shape": (3, 224, 224),       # of one sample, for counting multiply-adds
+        "kind": "image",                    # or "tokens", "pairs": see cost.example_inputs
+        "source": "Simonyan 2014",
+        "numbered": {"vgg": {}},            # vgg<depth> is build(depth=...); may be left out
+        "smallest": {"depth": 11},          # options and input of a net that trains in a second:
+        "smallest_shape": (3, 32, 32),      # with it the family goes through the conformance tests
+        "nets": {"vgg11": {"options": {"depth": 11}, "depth": 11, "parameters": 132_863_336, ...}},
+    }
+
+The tests check the numbers against the nets themselves.
 """
 
-import fnmatch
+import ast
+import dataclasses
+import functools
 import importlib
+import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
 
 from reslab.errors import ModelError, UnknownNameError
 from reslab.registry import Registry, close_names
 
-if TYPE_CHECKING:
-    from reslab.models.resnet import ResNet
-
-__all__ = ["MODELS", "ModelEntry", "create_model", "list_models"]
+__all__ = [
+    "FAMILIES",
+    "MODELS",
+    "Family",
+    "ModelEntry",
+    "Origin",
+    "create_model",
+    "depth_of",
+    "known_options",
+    "list_models",
+    "resolve",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,116 +62,84 @@ class ModelEntry:
     depth: int
     parameters: int
     macs: int
-    input_shape: tuple[int, int, int]
+    input_shape: tuple[int, ...]
     paper_parameters: str = ""
     paper_macs: str = ""
     paper_error: str = ""
     source: str = ""
 
 
-_FAMILIES = {
-    "cifar_resnet": "reslab.models.cifar:build_cifar_resnet",
-    "imagenet_resnet": "reslab.models.imagenet:build_imagenet_resnet",
-}
-_PLAIN = {"shortcut": "none"}
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Family:
+    """Nets that one function builds: where it is, what feeds it, which names count its depth."""
+
+    name: str
+    module: str
+    build: str
+    spec: str = ""
+    fixed: tuple[str, ...] = ()
+    input_shape: tuple[int, ...]
+    kind: str = "image"
+    source: str = ""
+    numbered: dict[str, dict[str, Any]] = field(default_factory=dict)
+    smallest: dict[str, Any]
+    smallest_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What `create_model` was asked for; kept on the net as `origin` and written with its weights."""
+
+    name: str
+    options: Mapping[str, Any]
+
 
 MODELS: Registry[ModelEntry] = Registry("model")
+FAMILIES: Registry[Family] = Registry("family")
 
 
-def _add_cifar() -> None:
-    table = (  # He 2015, table 6: depth, parameters, MACs, printed parameters, test error %
-        (20, 269_722, 40_551_040, "0.27M", "8.75"),
-        (32, 464_154, 68_862_592, "0.46M", "7.51"),
-        (44, 658_586, 97_174_144, "0.66M", "7.17"),
-        (56, 853_018, 125_485_696, "0.85M", "6.97"),
-        (110, 1_727_962, 252_887_680, "1.7M", "6.43"),
-        (1202, 19_421_274, 2_829_238_912, "19.4M", "7.93"),
-    )
-    for depth, parameters, macs, printed, error in table:
-        for kind, options in (("plain", _PLAIN), ("resnet", {})):
-            if (kind, depth) == ("plain", 1202):
-                continue
-            MODELS.add(
-                f"{kind}{depth}",
-                ModelEntry(
-                    name=f"{kind}{depth}",
-                    family="cifar_resnet",
-                    options={"depth": depth, **options},
-                    depth=depth,
-                    parameters=parameters,
-                    macs=macs,
-                    input_shape=(3, 32, 32),
-                    paper_parameters=printed,
-                    paper_error=error if kind == "resnet" else "> 60" if depth == 110 else "",
-                    source="He 2015, table 6" if kind == "resnet" else "He 2015, fig. 6",
-                ),
-            )
+def _read_families(folder: Path) -> None:
+    for path in sorted(folder.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "\nFAMILY = {" in text:
+            _add_family(path.stem, _literal(text))
 
 
-def _add_imagenet() -> None:
-    wide = {"width_factor": 2}
-    x4, x8 = ({"groups": 32, "width_factor": factor} for factor in (2, 4))
-    table_2, table_3 = "He 2015, tables 1, 2", "He 2015, tables 1, 3"
-    rows: tuple[tuple[str, int, dict[str, Any], int, int, str, str, str], ...] = (
-        ("plain18", 18, _PLAIN, 11_515_688, 1_794_805_760, "1.8G", "27.94", table_2),
-        ("plain34", 34, _PLAIN, 21_623_848, 3_644_493_824, "3.6G", "28.54", table_2),
-        ("resnet18", 18, {}, 11_689_512, 1_814_073_344, "1.8G", "", "He 2015, table 1"),
-        ("resnet34", 34, {}, 21_797_672, 3_663_761_408, "3.6G", "24.52", table_3),
-        ("resnet50", 50, {}, 25_557_032, 4_089_184_256, "3.8G", "22.85", table_3),
-        ("resnet101", 101, {}, 44_549_160, 7_801_405_440, "7.6G", "21.75", table_3),
-        ("resnet152", 152, {}, 60_192_808, 11_513_626_624, "11.3G", "21.43", table_3),
-        ("resnext50_32x4d", 50, x4, 25_028_904, 4_230_479_872, "", "22.2", "Xie 2017, 1 crop"),
-        ("resnext101_32x8d", 101, x8, 88_791_336, 16_414_015_488, "", "", "torchvision"),
-        (
-            "wide_resnet50_2",
-            50,
-            wide,
-            68_883_240,
-            11_398_021_120,
-            "",
-            "21.9",
-            "Zagoruyko 2016, 1 crop",
-        ),
-        ("wide_resnet101_2", 101, wide, 126_886_696, 22_753_050_624, "", "", "torchvision"),
-    )
-    for name, depth, options, parameters, macs, paper_macs, error, source in rows:
-        MODELS.add(
-            name,
-            ModelEntry(
-                name=name,
-                family="imagenet_resnet",
-                options={"depth": depth, **options},
-                depth=depth,
-                parameters=parameters,
-                macs=macs,
-                input_shape=(3, 224, 224),
-                paper_macs=paper_macs,
-                paper_error=error,
-                source=source,
-            ),
-        )
+def _literal(source: str) -> dict[str, Any]:
+    """The value of the module's FAMILY; only that statement is parsed, for speed."""
+    begin = source.index("\nFAMILY = {") + len("\nFAMILY = ")
+    end = source.index("\n}\n", begin) + 2
+    return ast.literal_eval(source[begin:end])
 
 
-_add_cifar()
-_add_imagenet()
+def _add_family(stem: str, table: dict[str, Any]) -> None:
+    nets = table.pop("nets")
+    family = Family(name=stem, module=f"reslab.models.{stem}", **table)
+    FAMILIES.add(stem, family)
+    for name, row in nets.items():
+        defaults = {"input_shape": family.input_shape, "source": family.source}
+        MODELS.add(name, ModelEntry(name=name, family=stem, **(defaults | row)))
+
+
+_read_families(Path(__file__).parent)
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """Names of the nets that match a shell pattern.
+    """Names of the nets, then of the families, that match a shell pattern.
 
     >>> list_models("wide*")
     ['wide_resnet50_2', 'wide_resnet101_2']
     """
-    return [*MODELS.names(pattern), *(f for f in _FAMILIES if fnmatch.fnmatch(f, pattern))]
+    return [*MODELS.names(pattern), *(f for f in FAMILIES if fnmatch(f, pattern))]
 
 
-def create_model(name: str, **options: Any) -> "ResNet":
-    """A net by name, with He initialisation from torch's random state.
+def create_model(name: str, **options: Any) -> Any:
+    """A net by name, with its family's initialisation from torch's random state.
 
-    `options` override the name's own: num_classes, in_channels, stem ("imagenet" or "cifar"),
-    shortcut ("none", "identity", "zero_pad" or "A", "projection" or "B", "projection_all" or "C"),
-    stride_on, zero_init_branch, drop_path, checkpoint_activations. The families "cifar_resnet"
-    (depth, block) and "imagenet_resnet" (depth) take any legal depth.
+    `options` override the name's own; `known_options(name)` lists them. Image nets take num_classes
+    and in_channels. The name of a family (`FAMILIES`) builds any of its nets from options alone:
+    ``create_model("cifar_resnet", depth=50)``; names that count layers take any legal depth:
+    ``create_model("resnet26")``, ``create_model("plain38")``. The net's `origin` says what was asked.
 
     Raises UnknownNameError for a name or option that does not exist (names the nearest) and
     ModelError for a value that cannot be built, such as an impossible depth.
@@ -151,89 +147,81 @@ def create_model(name: str, **options: Any) -> "ResNet":
     >>> create_model("resnet20", num_classes=100).spec.depth
     20
     """
-    family, given = _resolve(name)
-    module_name, _, function = _FAMILIES[family].partition(":")
-    _check_options(name, family, options)
-    build = getattr(importlib.import_module(module_name), function)
+    family, given = resolve(name)
+    known = known_options(name)
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(
+                f"{name} has no option {option!r}", hint=close_names(option, known)
+            )
+    build = _builder(family)
+    missing = [p for p in _required(build) if p not in given | options]
+    if missing:
+        raise ModelError(
+            f"{name} needs a {' and a '.join(missing)}",
+            hint=f"Such as create_model({name!r}, {missing[0]}=50).",
+        )
     try:
-        model: ResNet = build(**(given | options))
+        model = build(**(given | options))
     except (TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ModelError):
             raise
         raise ModelError(
             f"{name} cannot be built with these options ({error})", got=options
         ) from error
-    model.name, model.options = name, dict(options)
+    model.origin = Origin(name, dict(options))
     return model
 
 
-def cifar_model(kind: str, depth: int) -> tuple[str, dict[str, Any]]:
-    """Name and options of the plain or residual ("resnet") CIFAR net of a depth.
+def known_options(name: str) -> list[str]:
+    """The options that `create_model(name, ...)` takes.
 
-    >>> cifar_model("plain", 56), cifar_model("resnet", 50)
-    (('plain56', {}), ('cifar_resnet', {'depth': 50, 'shortcut': 'zero_pad'}))
+    >>> "shortcut" in known_options("resnet20"), "depth" in known_options("resnet20")
+    (True, False)
     """
-    name = f"{kind}{depth}"
-    # resnet50 and resnet152 are ImageNet nets, though 50 and 152 are legal CIFAR depths too.
-    if f"resnet{depth}" in MODELS and MODELS.get(f"resnet{depth}").family != "cifar_resnet":
-        shortcut = "none" if kind == "plain" else "zero_pad"
-        return "cifar_resnet", {"depth": depth, "shortcut": shortcut}
-    return name, {}
+    family, _ = resolve(name)
+    fixed = () if name in FAMILIES else ("depth", "block")
+    return [option for option in _options(family) if option not in fixed]
 
 
-def _resolve(name: str) -> tuple[str, dict[str, Any]]:
+def resolve(name: str) -> tuple[Family, dict[str, Any]]:
+    """The family that builds a name, and the options that the name stands for."""
     if name in MODELS:
         entry = MODELS.get(name)
-        return entry.family, dict(entry.options)
-    if name in _FAMILIES:
-        return name, {}
-    numbered = re.fullmatch(r"(plain|resnet)(\d+)", name)
-    if not numbered:
-        raise UnknownNameError(
-            f"unknown model {name!r}",
-            hint=f"{close_names(name, list_models())} See: reslab models.",
-        )
-    kind, depth = numbered[1], int(numbered[2])
-    block = "bottleneck" if (depth - 2) % 6 and (depth - 2) % 9 == 0 else "basic"
-    options = {"depth": depth, "block": block}
-    if (depth - 2) % 6 and block == "basic":
-        _refuse_depth(name, depth)
-    return "cifar_resnet", options | (_PLAIN if kind == "plain" else {})
-
-
-def _is_cifar(depth: int) -> bool:
-    return MODELS.get(f"resnet{depth}").family == "cifar_resnet"
-
-
-def _refuse_depth(name: str, depth: int) -> None:
-    taken = [MODELS.get(name).depth for name in MODELS.names("resnet*")]
-    legal = [
-        d
-        for d in range(8, depth + 10)
-        if ((d - 2) % 6 == 0 or (d - 2) % 9 == 0) and (d not in taken or _is_cifar(d))
-    ]
-    nearest = sorted(sorted(legal, key=lambda d: abs(d - depth))[:3])
-    raise ModelError(
-        f"no net has the depth of {name!r}",
-        got=depth,
-        expected="6n + 2 (basic) or 9n + 2 (bottleneck) for CIFAR; 18, 34, 50, 101, 152 for ImageNet",
-        hint=f"Nearest: {', '.join(map(str, nearest))}.",
+        return FAMILIES.get(entry.family), dict(entry.options)
+    if name in FAMILIES:
+        return FAMILIES.get(name), {}
+    numbered = re.fullmatch(r"(.*?)(\d+)", name)
+    for family in map(FAMILIES.get, FAMILIES):
+        if numbered and numbered[1] in family.numbered:
+            return family, family.numbered[numbered[1]] | {"depth": int(numbered[2])}
+    raise UnknownNameError(
+        f"unknown model {name!r}", hint=f"{close_names(name, list_models())} See: reslab models."
     )
 
 
-def _check_options(name: str, family: str, options: dict[str, Any]) -> None:
-    from dataclasses import fields
+def depth_of(model: Any) -> int:
+    """The paper's count of weighted layers of a net that `create_model` can build; 0 for others."""
+    return model.depth if getattr(model, "origin", None) is not None else 0
 
-    from reslab.models.resnet import ResNetSpec
 
-    known = [f.name for f in fields(ResNetSpec) if f.name not in ("depths", "widths")]
-    known += ["depth"] if name in _FAMILIES else []
-    if family == "imagenet_resnet" or name not in _FAMILIES:
-        known.remove("block")
-    for option in options:
-        if option not in known:
-            raise UnknownNameError(
-                f"{name} has no option {option!r}", hint=close_names(option, known)
-            )
-    if name in _FAMILIES and "depth" not in options:
-        raise ModelError(f"{name} needs a depth", hint=f"Such as create_model({name!r}, depth=50).")
+@functools.cache
+def _builder(family: Family) -> Any:
+    return getattr(importlib.import_module(family.module), family.build)
+
+
+@functools.cache
+def _options(family: Family) -> tuple[str, ...]:
+    """Parameters of the function, and where it passes options on, the fields of its spec."""
+    build = _builder(family)
+    signature = inspect.signature(build).parameters
+    named = [p.name for p in signature.values() if p.kind is not p.VAR_KEYWORD]
+    if family.spec:
+        spec = getattr(importlib.import_module(build.__module__), family.spec)
+        named += [f.name for f in dataclasses.fields(spec) if f.name not in named]
+    return tuple(name for name in named if name not in family.fixed)
+
+
+def _required(build: Any) -> list[str]:
+    parameters = inspect.signature(build).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]

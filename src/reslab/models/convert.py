@@ -4,8 +4,9 @@ Their words never become attribute names here. A layout is a list of (our patter
 pairs; what a layout leaves unmatched is reported by `weights.py`, never dropped.
 """
 
+import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -13,23 +14,45 @@ from torch import Tensor
 from reslab.errors import UnknownNameError, WeightsError
 from reslab.registry import close_names
 
-__all__ = ["LAYOUTS", "Layout", "find_layout", "strip_prefixes", "translate"]
+__all__ = ["RESNET_LAYOUTS", "Layout", "find_layout", "layout_named", "strip_prefixes"]
 
 _PREFIXES = ("module.", "_orig_mod.")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One code base's key names. `{}` stands for a number; stages count from 1 there, from 0 here.
+    """One code base's key names: pairs of (our module path, theirs), `{}` standing for a number.
 
-    `mean` and `std` are the input statistics (of x / 255) that its published weights expect.
+    The first number counts from `first` there and from 0 here. `mean` and `std` are the input
+    statistics (of x / 255) that its published weights expect, where it publishes any.
     """
 
     name: str
     pairs: tuple[tuple[str, str], ...]
-    marker: str
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
-    std: tuple[float, ...] = (0.229, 0.224, 0.225)
+    first: int = 1
+    mean: tuple[float, ...] | None = (0.485, 0.456, 0.406)
+    std: tuple[float, ...] | None = (0.229, 0.224, 0.225)
+
+    def translate(self, state: Mapping[str, Tensor], *, to_ours: bool) -> dict[str, Tensor]:
+        """The same tensors under the other names; keys that the table lacks keep theirs."""
+        return {self._rename(key, to_ours): tensor for key, tensor in state.items()}
+
+    def _rename(self, key: str, to_ours: bool) -> str:
+        stem, _, leaf = key.rpartition(".")
+        for ours, theirs in self.pairs:
+            source, target = (theirs, ours) if to_ours else (ours, theirs)
+            match = _pattern(source).fullmatch(stem)
+            if match:
+                numbers = [int(n) for n in match.groups()]
+                if numbers:
+                    numbers[0] += -self.first if to_ours else self.first
+                return f"{target.format(*numbers)}.{leaf}"
+        return key
+
+
+@functools.cache
+def _pattern(source: str) -> re.Pattern[str]:
+    return re.compile(re.escape(source).replace(r"\{\}", r"(\d+)"))
 
 
 def _pairs(shortcut: str, classifier: str) -> tuple[tuple[str, str], ...]:
@@ -48,51 +71,32 @@ def _pairs(shortcut: str, classifier: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-LAYOUTS = {
-    layout.name: layout
-    for layout in (
-        Layout("torchvision", _pairs("downsample", "fc"), marker="fc.weight"),
-        Layout("pytorch_resnet_cifar10", _pairs("shortcut", "linear"), marker="linear.weight"),
-    )
-}
+RESNET_LAYOUTS = (
+    Layout("torchvision", _pairs("downsample", "fc")),
+    Layout("pytorch_resnet_cifar10", _pairs("shortcut", "linear")),
+)
 
 
-def layout_named(name: str) -> Layout:
+def layout_named(name: str, layouts: Iterable[Layout]) -> Layout:
     """The layout of that name; UnknownNameError names the nearest."""
-    if name not in LAYOUTS:
+    known = {layout.name: layout for layout in layouts}
+    if name not in known:
         raise UnknownNameError(
-            f"unknown weights layout {name!r}", hint=close_names(name, [*LAYOUTS, "reslab"])
+            f"unknown weights layout {name!r}", hint=close_names(name, [*known, "reslab"])
         )
-    return LAYOUTS[name]
+    return known[name]
 
 
-def find_layout(keys: Iterable[str]) -> Layout | None:
-    """The layout that these keys are of; None for ours."""
-    keys = set(keys)
-    if any(key.startswith(("stages.", "stem.", "head.")) for key in keys):
-        return None
-    by_marker = [layout for layout in LAYOUTS.values() if layout.marker in keys]
-    if not by_marker and any(key.startswith("layer1.") for key in keys):
-        return LAYOUTS["torchvision"]
-    return by_marker[0] if by_marker else None
-
-
-def translate(state: Mapping[str, Tensor], layout: Layout, *, to_ours: bool) -> dict[str, Tensor]:
-    """The same tensors under the other names; keys that the table lacks keep theirs."""
-    return {_rename(key, layout, to_ours): tensor for key, tensor in state.items()}
-
-
-def _rename(key: str, layout: Layout, to_ours: bool) -> str:
-    stem, _, leaf = key.rpartition(".")
-    for ours, theirs in layout.pairs:
-        source, target = (theirs, ours) if to_ours else (ours, theirs)
-        match = re.fullmatch(re.escape(source).replace(r"\{\}", r"(\d+)"), stem)
-        if match:
-            numbers = [int(n) for n in match.groups()]
-            if numbers:
-                numbers[0] += -1 if to_ours else 1
-            return f"{target.format(*numbers)}.{leaf}"
-    return key
+def find_layout(
+    state: Mapping[str, Tensor], wanted: Collection[str], layouts: Iterable[Layout]
+) -> Layout | None:
+    """The layout under which most of `state` is wanted; None when our own names do at least as well."""
+    best, most = None, len(state.keys() & set(wanted))
+    for layout in layouts:
+        fitting = len(layout.translate(state, to_ours=True).keys() & set(wanted))
+        if fitting > most:
+            best, most = layout, fitting
+    return best
 
 
 def strip_prefixes(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], tuple[str, ...]]:

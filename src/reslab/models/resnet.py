@@ -1,4 +1,4 @@
-"""Stem, stages of residual blocks, head: the assembly that every convolutional family shares."""
+"""Post-activation nets of He 2015: what the CIFAR and the ImageNet families share."""
 
 import dataclasses
 from collections import OrderedDict
@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from reslab.errors import ModelError
+from reslab.models.convert import RESNET_LAYOUTS
+from reslab.models.convnet import ConvNet, Stage, build_head, linear_rule
 from reslab.nn import (
-    Projection,
     ResidualBlock,
     basic_branch,
     bottleneck_branch,
@@ -20,7 +21,7 @@ from reslab.nn import (
 )
 from reslab.nn.shortcut import shortcut_policy
 
-__all__ = ["ResNet", "ResNetSpec"]
+__all__ = ["ResNetSpec", "build_block", "build_resnet"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,42 +73,30 @@ class ResNetSpec:
         """Weighted layers as the papers count them: convolutions on the branches, stem, classifier."""
         return sum(self.depths) * (2 if self.block == "basic" else 3) + 2
 
+    @property
+    def widening(self) -> int:
+        """Channels that a block gives, over its width."""
+        return self.expansion if self.block == "bottleneck" else 1
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return dataclasses.asdict(self)
 
 
-class ResNet(nn.Module):
-    """A net of residual (or plain) blocks: [N, in_channels, H, W] -> logits [N, num_classes].
-
-    `name` and `options` are what `create_model` was asked for; they travel with the weights.
-    """
-
-    def __init__(self, spec: ResNetSpec) -> None:
-        super().__init__()
-        self.spec = spec
-        self.name = ""
-        self.options: dict[str, Any] = {}
-        self.stem = _build_stem(spec)
-        self.stages = nn.Sequential(*_build_stages(spec))
-        self.head = _build_head(self.features_width, spec.num_classes)
-        init_he(self)
-        if spec.zero_init_branch:
-            init_zero_branches(self)
-
-    @property
-    def features_width(self) -> int:
-        """Channels that the head reads."""
-        return self.spec.widths[-1] * (self.spec.expansion if self.spec.block != "basic" else 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits of a batch of images."""
-        return self.head(self.stages(self.stem(x)))
-
-    def extra_repr(self) -> str:
-        """What an architecture listing must not leave open."""
-        spec = self.spec
-        return f"depth={spec.depth}, shortcut={spec.shortcut}, stride_on={spec.stride_on}"
+def build_resnet(spec: ResNetSpec) -> ConvNet:
+    """The net of these numbers, with He initialisation."""
+    net = ConvNet(
+        _build_stem(spec),
+        list(_build_stages(spec)),
+        build_head(spec.widths[-1] * spec.widening, spec.num_classes),
+        spec=spec,
+        depth=spec.depth,
+        layouts=RESNET_LAYOUTS,
+    )
+    init_he(net)
+    if spec.zero_init_branch:
+        init_zero_branches(net)
+    return net
 
 
 def _build_stem(spec: ResNetSpec) -> nn.Sequential:
@@ -122,17 +111,19 @@ def _build_stem(spec: ResNetSpec) -> nn.Sequential:
     return nn.Sequential(layers)
 
 
-def _build_stages(spec: ResNetSpec) -> Iterator[nn.Sequential]:
+def _build_stages(spec: ResNetSpec) -> Iterator[Stage]:
     in_channels = spec.widths[0]
-    drop_paths = _linear_rule(spec.drop_path, sum(spec.depths))
+    reduction = 4 if spec.stem == "imagenet" else 1
+    drop_paths = iter(linear_rule(spec.drop_path, sum(spec.depths)))
     for index, (depth, width) in enumerate(zip(spec.depths, spec.widths, strict=True)):
         blocks = []
         for position in range(depth):
             stride = 2 if index > 0 and position == 0 else 1
             block = build_block(spec, in_channels, width, stride=stride, drop_path=next(drop_paths))
-            in_channels = width * (spec.expansion if spec.block == "bottleneck" else 1)
+            in_channels = width * spec.widening
+            reduction *= stride
             blocks.append(block)
-        yield nn.Sequential(*blocks)
+        yield Stage(blocks=blocks, channels=in_channels, reduction=reduction)
 
 
 def build_block(
@@ -156,25 +147,3 @@ def build_block(
     block = ResidualBlock(branch, shortcut, after=nn.ReLU(), drop_path=drop_path)
     block.checkpoint_activations = spec.checkpoint_activations
     return block
-
-
-def _linear_rule(last: float, blocks: int) -> Iterator[float]:
-    """Drop rates that rise linearly to `last` (stochastic depth, arXiv 1603.09382)."""
-    return (last * number / blocks for number in range(1, blocks + 1))
-
-
-def _build_head(features: int, num_classes: int) -> nn.Sequential:
-    return nn.Sequential(
-        OrderedDict(
-            pool=nn.AdaptiveAvgPool2d(1),
-            flatten=nn.Flatten(),
-            classifier=nn.Linear(features, num_classes),
-        )
-    )
-
-
-def count_depth(model: nn.Module) -> int:
-    """Convolutions and linear layers outside projections: the papers' depth, counted on the net."""
-    shortcuts = {id(m) for p in model.modules() if isinstance(p, Projection) for m in p.modules()}
-    weighted = (m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear))
-    return sum(id(m) not in shortcuts for m in weighted)

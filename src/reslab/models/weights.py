@@ -22,9 +22,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from reslab import files
 from reslab.errors import WeightsError
-from reslab.models.catalog import create_model
-from reslab.models.convert import find_layout, layout_named, strip_prefixes, translate
-from reslab.models.resnet import ResNet
+from reslab.models.catalog import Origin, create_model
+from reslab.models.convert import find_layout, layout_named, strip_prefixes
 
 __all__ = [
     "LoadReport",
@@ -109,8 +108,8 @@ def load_weights(
     layout = None
     if not state.keys() <= model.state_dict().keys():
         state, prefixes = strip_prefixes(state)
-        layout = find_layout(state) if isinstance(model, ResNet) else None
-        state = translate(state, layout, to_ours=True) if layout else state
+        layout = find_layout(state, model.state_dict(), getattr(model, "layouts", ()))
+        state = layout.translate(state, to_ours=True) if layout else state
     adapted = _adapt_stem(model, state) if partial else ()
     report, fitting = _match(model, state)
     if not partial and (report["missing"] or report["unexpected"] or report["skipped"]):
@@ -176,7 +175,7 @@ def _misfit(
     model: nn.Module, state: Mapping[str, Tensor], report: Mapping[str, tuple[str, ...]]
 ) -> str:
     own = model.state_dict()
-    name = getattr(model, "name", "") or type(model).__name__
+    name = describe_model(model)["model"] or type(model).__name__
     classes = state.get(f"{_HEAD}bias")
     if classes is not None and f"{_HEAD}bias" in own and len(report["skipped"]) == 2:
         theirs, ours = len(classes), len(own[f"{_HEAD}bias"])
@@ -263,7 +262,8 @@ def state_dict_for(model: nn.Module, layout: str = "torchvision") -> dict[str, T
     """The model's weights under another code base's names, unchanged; loads strictly there."""
     if layout == "reslab":
         return dict(model.state_dict())
-    return translate(model.state_dict(), layout_named(layout), to_ours=False)
+    known = layout_named(layout, getattr(model, "layouts", ()))
+    return known.translate(model.state_dict(), to_ours=False)
 
 
 def save_weights(path: str | Path, model: nn.Module, **about: Any) -> None:
@@ -294,8 +294,9 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 def describe_model(model: nn.Module) -> dict[str, Any]:
     """Name and options by which `create_model` builds the net; empty for other people's classes."""
-    if isinstance(model, ResNet):
-        return {"model": model.name, "options": model.options}
+    origin = getattr(model, "origin", None)
+    if isinstance(origin, Origin):
+        return {"model": origin.name, "options": dict(origin.options)}
     return {"model": "", "options": {}}
 
 

@@ -1,6 +1,7 @@
 """The residual block: the one formula that every net in reslab is made of.
 
-    y = after( merge( shortcut(x), branch(x) ) )
+    x = before(x)
+    y = after( merge( shortcut(x), drop_path(scale(branch(x))), x ) )
 
 What examines or reshapes nets speaks to this class alone: `branch` and `shortcut` are modules one
 can hold, hook, replace and measure. Nothing in a block works in place, so captures stay right.
@@ -18,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from torchvision.ops import StochasticDepth
 
 from reslab.errors import ModelError
+from reslab.nn.merge import Add
 from reslab.nn.shortcut import Zero
 
 __all__ = ["ResidualBlock", "frozen_statistics"]
@@ -26,11 +28,15 @@ _LINEAR_KINDS = (_ConvNd, nn.Linear, _BatchNorm, nn.Identity, nn.AvgPool2d, nn.D
 
 
 class ResidualBlock(nn.Module):
-    """y = after(merge(shortcut(x), drop_path(branch(x)))), He 2015 eq. 1 and 2.
+    """y = after(merge(shortcut(x), branch(x))), He 2015 eq. 1 and 2; each part a module.
 
-    `shortcut=Zero()` makes it a plain block; `after=None` leaves the sum as it is (He 2016).
-    `drop_path` is the probability of dropping the branch of a sample in training (stochastic
-    depth); `checkpoint_activations` recomputes the block in the backward pass to save memory.
+    `shortcut=Zero()` makes it a plain block. `before` is what both sides share (the norm and ReLU
+    at the edges of a pre-activation net, He 2016 appendix); `after=None` leaves the sum as it is.
+    `merge` brings both sides together and may look at x: addition by default, `Concat`, a gate.
+    `scale` multiplies the branch (SkipInit, ReZero, LayerScale, beta-scaling); `drop_path` is the
+    probability of dropping the branch of a sample in training (stochastic depth). What else `forward`
+    is given, such as an attention mask, goes to the branch. `checkpoint_activations` recomputes the
+    block in the backward pass to save memory.
 
     A branch that is a linear map raises ModelError: y = (W + I)x is just another linear layer.
     `allow_linear_branch=True` builds it all the same (the one-layer case of He 2015 sec. 3.2).
@@ -46,46 +52,46 @@ class ResidualBlock(nn.Module):
         branch: nn.Module,
         shortcut: nn.Module,
         *,
+        before: nn.Module | None = None,
+        merge: nn.Module | None = None,
         after: nn.Module | None = None,
+        scale: nn.Module | None = None,
         drop_path: float = 0.0,
         allow_linear_branch: bool = False,
     ) -> None:
         super().__init__()
-        if not (allow_linear_branch or isinstance(shortcut, Zero)) and _is_linear(branch):
+        adds = merge is None and not isinstance(shortcut, Zero)
+        if adds and not allow_linear_branch and _is_linear(branch):
             raise ModelError(
                 "a residual branch that is a single linear map adds nothing: y = Wx + x = (W + I)x "
                 "is just another linear layer",
                 hint="Put a non-linearity into the branch, or pass allow_linear_branch=True.",
             )
+        self.before = before if before is not None else nn.Identity()
         self.branch = branch
         self.shortcut = shortcut
-        self.after = after if after is not None else nn.Identity()
+        self.scale = scale if scale is not None else nn.Identity()
         self.drop_path = StochasticDepth(drop_path, "row") if drop_path else nn.Identity()
+        self.merge = merge if merge is not None else Add()
+        self.after = after if after is not None else nn.Identity()
         self.checkpoint_activations = False
 
-    def enter(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What the branch reads and what the shortcut reads: here the same."""
-        return x, x
+    def _formula(self, x: Tensor, *context: Any) -> Tensor:
+        x = self.before(x)
+        residual = self.drop_path(self.scale(self.branch(x, *context)))
+        return self.after(self.merge(self.shortcut(x), residual, x))
 
-    def merge(self, shortcut: Tensor, branch: Tensor) -> Tensor:
-        """Bring both sides together: here by addition."""
-        return shortcut + branch
-
-    def leave(self, x: Tensor) -> Tensor:
-        """What happens after the merge."""
-        return self.after(x)
-
-    def _formula(self, x: Tensor) -> Tensor:
-        x, skip = self.enter(x)
-        return self.leave(self.merge(self.shortcut(skip), self.drop_path(self.branch(x))))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map x to after(merge(shortcut(x), branch(x)))."""
+    def forward(self, x: Tensor, *context: Any) -> Tensor:
+        """Map x to after(merge(shortcut(x), branch(x, *context)))."""
         if self.checkpoint_activations and self.training and torch.is_grad_enabled():
             return checkpoint(
-                self._formula, x, use_reentrant=False, context_fn=self._recompute_contexts
+                self._formula,
+                x,
+                *context,
+                use_reentrant=False,
+                context_fn=self._recompute_contexts,
             )
-        return self._formula(x)
+        return self._formula(x, *context)
 
     def _recompute_contexts(self) -> tuple[Any, Any]:
         return contextlib.nullcontext(), frozen_statistics(self)

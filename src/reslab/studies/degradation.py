@@ -15,9 +15,8 @@ from typing import Any
 
 from reslab.data import build_eval_loader
 from reslab.errors import ModelError, UsageError
-from reslab.models.catalog import cifar_model
-from reslab.models.cifar import stage_depth
-from reslab.models.resnet import ResNet
+from reslab.models.cifar_resnet import cifar_model, stage_depth
+from reslab.models.convnet import ConvNet
 from reslab.recipe import Recipe
 from reslab.records import ArmResult, DeepenedResult, StudyResult
 from reslab.registry import close_names
@@ -150,7 +149,7 @@ def _deepen_arm(study: DegradationStudy, shallow: ArmResult, deep: ArmResult) ->
     recipe = study.recipe.updated({"seed": shallow.seed})
     data = with_holdout(data_of(recipe), recipe)
     net = load_trained(study.out / "arms" / shallow.folder / "weights.safetensors").model
-    if not isinstance(net, ResNet):
+    if not isinstance(net, ConvNet):
         raise ModelError("only reslab's plain nets can be deepened", got=type(net).__name__)
     deeper = deepen(net, (stage_depth(deep.depth),) * 3)
     loader = build_eval_loader(

@@ -6,19 +6,20 @@ one and make its added layers the identity, so it need not have a higher trainin
 
 import copy
 import dataclasses
-from typing import Any
 
 from torch import nn
 
 from reslab.errors import ModelError
-from reslab.models.resnet import ResNet, ResNetSpec, build_block
+from reslab.models.catalog import Origin
+from reslab.models.convnet import ConvNet
+from reslab.models.resnet import ResNetSpec, build_block
 from reslab.nn import init_dirac, init_zero_branches
 from reslab.nn.shortcut import Zero
 
 __all__ = ["deepen"]
 
 
-def deepen(model: ResNet, depths: tuple[int, ...]) -> ResNet:
+def deepen(model: ConvNet, depths: tuple[int, ...]) -> ConvNet:
     """A copy of `model` with `depths` blocks per stage; same logits in evaluation mode.
 
     A plain block becomes the identity by Dirac convolutions and norms of mean 0 and scale 1; a
@@ -27,6 +28,8 @@ def deepen(model: ResNet, depths: tuple[int, ...]) -> ResNet:
 
     Raises ModelError when `depths` does not fit the stages or would take blocks away.
     """
+    if not isinstance(model.spec, ResNetSpec):
+        raise ModelError("only post-activation ResNets and plain nets can be deepened here")
     before = model.spec.depths
     if len(depths) != len(before) or any(
         new < old for new, old in zip(depths, before, strict=True)
@@ -36,7 +39,8 @@ def deepen(model: ResNet, depths: tuple[int, ...]) -> ResNet:
         )
     deeper = copy.deepcopy(model)
     deeper.spec = dataclasses.replace(model.spec, depths=tuple(depths))
-    deeper.name, deeper.options = _described(deeper.spec)
+    deeper.depth = deeper.spec.depth
+    deeper.origin = _described(deeper.spec)
     for stage, width, added in zip(
         deeper.stages,
         model.spec.widths,
@@ -48,15 +52,16 @@ def deepen(model: ResNet, depths: tuple[int, ...]) -> ResNet:
     return deeper.train(model.training)
 
 
-def _described(spec: ResNetSpec) -> tuple[str, dict[str, Any]]:
+def _described(spec: ResNetSpec) -> Origin | None:
     """Name and options by which `create_model` builds the deeper net, where it can."""
     if spec.stem != "cifar" or len(set(spec.depths)) > 1 or spec.widths != (16, 32, 64):
-        return "", {}
+        return None
     kept = ("block", "shortcut", "num_classes", "in_channels")
-    return "cifar_resnet", {"depth": spec.depth} | {name: getattr(spec, name) for name in kept}
+    options = {"depth": spec.depth} | {name: getattr(spec, name) for name in kept}
+    return Origin("cifar_resnet", options)
 
 
-def _identity_block(model: ResNet, width: int) -> nn.Module:
+def _identity_block(model: ConvNet, width: int) -> nn.Module:
     spec = model.spec
     out_channels = width * (spec.expansion if spec.block == "bottleneck" else 1)
     block = build_block(dataclasses.replace(spec, drop_path=0.0), out_channels, width)

@@ -25,7 +25,7 @@ from reslab.data import (
     build_train_loader,
 )
 from reslab.errors import DataError, ModelError, RecipeError, ReslabError
-from reslab.models.resnet import ResNet
+from reslab.models.catalog import depth_of
 from reslab.models.weights import save_weights
 from reslab.recipe import Recipe
 from reslab.records import CurvePoint, EvalResult, to_json
@@ -126,7 +126,7 @@ class Session:
             recipe=recipe,
             loader=self.loader,
             total=self.total,
-            depth=model.spec.depth if isinstance(model, ResNet) else 0,
+            depth=depth_of(model),
             evaluate=self.evaluate,
             keep_best=lambda net: self.keep(self.folder.best, net),
             checkpoints=self.checkpoints,
