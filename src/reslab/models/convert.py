@@ -14,7 +14,14 @@ from torch import Tensor
 from reslab.errors import UnknownNameError, WeightsError
 from reslab.registry import close_names
 
-__all__ = ["RESNET_LAYOUTS", "Layout", "find_layout", "layout_named", "strip_prefixes"]
+__all__ = [
+    "RESNET_LAYOUTS",
+    "Layout",
+    "find_layout",
+    "layout_named",
+    "strip_prefixes",
+    "timm_resnet_layout",
+]
 
 _PREFIXES = ("module.", "_orig_mod.")
 
@@ -23,8 +30,9 @@ _PREFIXES = ("module.", "_orig_mod.")
 class Layout:
     """One code base's key names: pairs of (our module path, theirs), `{}` standing for a number.
 
-    The first number counts from `first` there and from 0 here. `mean` and `std` are the input
-    statistics (of x / 255) that its published weights expect, where it publishes any.
+    The first number counts from `first` there and from 0 here; names without one stand as they are.
+    `mean` and `std` are the input statistics (of x / 255) that its published weights expect, where
+    it publishes any.
     """
 
     name: str
@@ -41,11 +49,14 @@ class Layout:
         stem, _, leaf = key.rpartition(".")
         for ours, theirs in self.pairs:
             source, target = (theirs, ours) if to_ours else (ours, theirs)
+            if source == stem:  # no numbers: nets with hundreds of such pairs stay fast
+                return f"{target}.{leaf}"
+            if "{" not in source:
+                continue
             match = _pattern(source).fullmatch(stem)
             if match:
                 numbers = [int(n) for n in match.groups()]
-                if numbers:
-                    numbers[0] += -self.first if to_ours else self.first
+                numbers[0] += -self.first if to_ours else self.first
                 return f"{target.format(*numbers)}.{leaf}"
         return key
 
@@ -75,6 +86,28 @@ RESNET_LAYOUTS = (
     Layout("torchvision", _pairs("downsample", "fc")),
     Layout("pytorch_resnet_cifar10", _pairs("shortcut", "linear")),
 )
+
+
+def timm_resnet_layout(*, deep_stem: bool, shortcut_pool: bool) -> Layout:
+    """timm's names: torchvision's, but for a deep stem (ResNet-C), pooled shortcuts (-D) and SE.
+
+    timm numbers what stands in a sequence, hence the same tensor has another name in each variant.
+    """
+    pairs = dict(_pairs("downsample", "fc"))
+    for number, ours in ((1, "reduce"), (2, "expand")):
+        pairs[f"stages.{{}}.{{}}.branch.squeeze.{ours}"] = f"layer{{}}.{{}}.se.fc{number}"
+    if deep_stem:
+        pairs |= {"stem.conv": "conv1.0", "stem.norm": "conv1.1"}
+        pairs |= {"stem.conv2": "conv1.3", "stem.norm2": "conv1.4"}
+        pairs |= {"stem.conv3": "conv1.6", "stem.norm3": "bn1"}
+    if shortcut_pool:
+        for ours, number in (("conv", 1), ("norm", 2)):
+            theirs = f"layer{{}}.{{}}.downsample.{number}"
+            del pairs[f"stages.{{}}.{{}}.shortcut.{ours}"]
+            # The first stage does not stride: there is nothing to pool, though timm counts it.
+            pairs[f"stages.0.0.shortcut.{ours}"] = theirs.format(1, 0)
+            pairs[f"stages.{{}}.{{}}.shortcut.widen.{ours}"] = theirs
+    return Layout("timm", tuple(pairs.items()))
 
 
 def layout_named(name: str, layouts: Iterable[Layout]) -> Layout:

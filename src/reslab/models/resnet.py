@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from reslab.errors import ModelError
-from reslab.models.convert import RESNET_LAYOUTS
+from reslab.models.convert import RESNET_LAYOUTS, Layout, timm_resnet_layout
 from reslab.models.convnet import ConvNet, Stage, build_head, linear_rule
 from reslab.nn import (
     ResidualBlock,
@@ -20,6 +20,7 @@ from reslab.nn import (
     init_zero_branches,
 )
 from reslab.nn.shortcut import shortcut_policy
+from reslab.nn.squeeze import SqueezeExcite
 
 __all__ = ["ResNetSpec", "build_block", "build_resnet"]
 
@@ -29,7 +30,11 @@ class ResNetSpec:
     """The numbers of a net: blocks per stage, channels per stage before expansion, and options.
 
     A bottleneck's inner width is width * width_factor; its output width * expansion.
-    `stride_on` says where a bottleneck strides: "1x1" (2015 original) or "3x3" (torchvision).
+    `stride_on` says where a bottleneck strides: "1x1" (2015 original) or "3x3" (torchvision; ResNet-B
+    of He 2018, arXiv 1812.01187). `stem`: "imagenet" (7x7, stride 2, and pooling), "deep" (three 3x3
+    in place of the 7x7: ResNet-C) or "cifar" (one 3x3). `shortcut_pool`: a shortcut that strides does
+    so by 2x2 average pooling (ResNet-D). `squeeze`: a squeeze-and-excitation gate with this reduction
+    ends each branch (the paper's 16); None for no gate.
     """
 
     depths: tuple[int, ...]
@@ -43,6 +48,8 @@ class ResNetSpec:
     stem: str = "imagenet"
     num_classes: int = 1000
     in_channels: int = 3
+    shortcut_pool: bool = False
+    squeeze: int | None = None
     zero_init_branch: bool = False
     drop_path: float = 0.0
     checkpoint_activations: bool = False
@@ -51,18 +58,20 @@ class ResNetSpec:
         object.__setattr__(self, "shortcut", shortcut_policy(self.shortcut))
         for name, legal in (
             ("block", ("basic", "bottleneck")),
-            ("stem", ("imagenet", "cifar")),
+            ("stem", ("imagenet", "deep", "cifar")),
             ("stride_on", ("3x3", "1x1")),
         ):
             if getattr(self, name) not in legal:
                 raise ModelError(
                     f"unknown {name}", got=getattr(self, name), expected=f"one of {legal}"
                 )
-        for name in ("num_classes", "in_channels", "groups", "width_factor"):
+        for name in ("num_classes", "in_channels", "groups", "width_factor", "squeeze"):
             value = getattr(self, name)
+            if name == "squeeze" and value is None:
+                continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ModelError(f"{name} is wrong", got=value, expected="a whole number from 1")
-        for name in ("zero_init_branch", "checkpoint_activations"):
+        for name in ("shortcut_pool", "zero_init_branch", "checkpoint_activations"):
             if not isinstance(getattr(self, name), bool):
                 raise ModelError(f"{name} is wrong", got=getattr(self, name), expected="a boolean")
         if isinstance(self.drop_path, str) or not 0 <= self.drop_path < 1:
@@ -70,8 +79,12 @@ class ResNetSpec:
 
     @property
     def depth(self) -> int:
-        """Weighted layers as the papers count them: convolutions on the branches, stem, classifier."""
-        return sum(self.depths) * (2 if self.block == "basic" else 3) + 2
+        """Weighted layers as the papers count them: convolutions on the branches, stem, classifier.
+
+        A deep stem has three, so ResNet-50-D has 52.
+        """
+        stem = 3 if self.stem == "deep" else 1
+        return sum(self.depths) * (2 if self.block == "basic" else 3) + stem + 1
 
     @property
     def widening(self) -> int:
@@ -91,7 +104,7 @@ def build_resnet(spec: ResNetSpec) -> ConvNet:
         build_head(spec.widths[-1] * spec.widening, spec.num_classes),
         spec=spec,
         depth=spec.depth,
-        layouts=RESNET_LAYOUTS,
+        layouts=(*RESNET_LAYOUTS, _timm_layout(spec)),
     )
     init_he(net)
     if spec.zero_init_branch:
@@ -99,21 +112,39 @@ def build_resnet(spec: ResNetSpec) -> ConvNet:
     return net
 
 
+def _timm_layout(spec: ResNetSpec) -> Layout:
+    return timm_resnet_layout(deep_stem=spec.stem == "deep", shortcut_pool=spec.shortcut_pool)
+
+
 def _build_stem(spec: ResNetSpec) -> nn.Sequential:
     width = spec.widths[0]
-    if spec.stem == "cifar":
-        conv = nn.Conv2d(spec.in_channels, width, 3, padding=1, bias=False)
-    else:
-        conv = nn.Conv2d(spec.in_channels, width, 7, stride=2, padding=3, bias=False)
-    layers = OrderedDict[str, nn.Module](conv=conv, norm=nn.BatchNorm2d(width), act=nn.ReLU())
-    if spec.stem == "imagenet":
+    layers = OrderedDict[str, nn.Module]()
+    for number, (out_channels, kernel, stride) in enumerate(_stem_convs(spec, width), start=1):
+        # The first is called conv in every stem: weights are adapted to other inputs by that name.
+        suffix = str(number) if number > 1 else ""
+        in_channels = spec.in_channels if number == 1 else width // 2
+        layers[f"conv{suffix}"] = nn.Conv2d(
+            in_channels, out_channels, kernel, stride=stride, padding=kernel // 2, bias=False
+        )
+        layers[f"norm{suffix}"] = nn.BatchNorm2d(out_channels)
+        layers[f"act{suffix}"] = nn.ReLU()
+    if spec.stem != "cifar":
         layers["pool"] = nn.MaxPool2d(3, stride=2, padding=1)
     return nn.Sequential(layers)
 
 
+def _stem_convs(spec: ResNetSpec, width: int) -> tuple[tuple[int, int, int], ...]:
+    """(channels, kernel, stride) of each convolution."""
+    return {
+        "imagenet": ((width, 7, 2),),
+        "deep": ((width // 2, 3, 2), (width // 2, 3, 1), (width, 3, 1)),
+        "cifar": ((width, 3, 1),),
+    }[spec.stem]
+
+
 def _build_stages(spec: ResNetSpec) -> Iterator[Stage]:
     in_channels = spec.widths[0]
-    reduction = 4 if spec.stem == "imagenet" else 1
+    reduction = 1 if spec.stem == "cifar" else 4
     drop_paths = iter(linear_rule(spec.drop_path, sum(spec.depths)))
     for index, (depth, width) in enumerate(zip(spec.depths, spec.widths, strict=True)):
         blocks = []
@@ -143,7 +174,20 @@ def build_block(
             strides=(stride, 1) if spec.stride_on == "1x1" else (1, stride),
             groups=spec.groups,
         )
-    shortcut = build_shortcut(spec.shortcut, in_channels, out_channels, stride=stride)
+    if spec.squeeze is not None:
+        branch.add_module("squeeze", SqueezeExcite(out_channels, reduction=spec.squeeze))
+    shortcut = _build_shortcut(spec, in_channels, out_channels, stride=stride)
     block = ResidualBlock(branch, shortcut, after=nn.ReLU(), drop_path=drop_path)
     block.checkpoint_activations = spec.checkpoint_activations
     return block
+
+
+def _build_shortcut(
+    spec: ResNetSpec, in_channels: int, out_channels: int, *, stride: int
+) -> nn.Module:
+    if not spec.shortcut_pool or stride == 1 or spec.shortcut == "none":
+        return build_shortcut(spec.shortcut, in_channels, out_channels, stride=stride)
+    # ceil_mode: as many pixels as a strided convolution gives; edges average what there is.
+    pool = nn.AvgPool2d(stride, ceil_mode=True, count_include_pad=False)
+    widen = build_shortcut(spec.shortcut, in_channels, out_channels, stride=1)
+    return nn.Sequential(OrderedDict(pool=pool, widen=widen))
