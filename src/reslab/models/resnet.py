@@ -19,6 +19,9 @@ from reslab.nn import (
     init_he,
     init_zero_branches,
 )
+from reslab.nn.activation import build_activation, replace_activations
+from reslab.nn.init import add_fixup_scalars, check_init, initialise, remove_norms, shifted
+from reslab.nn.scale import build_scale
 from reslab.nn.shortcut import shortcut_policy
 from reslab.nn.squeeze import SqueezeExcite
 
@@ -52,6 +55,10 @@ class ResNetSpec:
     squeeze: int | None = None
     zero_init_branch: bool = False
     drop_path: float = 0.0
+    norm: str = "batch"
+    init: str = "he"
+    activation: str = "relu"
+    branch_scale: str | float = "none"
     checkpoint_activations: bool = False
 
     def __post_init__(self) -> None:
@@ -60,6 +67,7 @@ class ResNetSpec:
             ("block", ("basic", "bottleneck")),
             ("stem", ("imagenet", "deep", "cifar")),
             ("stride_on", ("3x3", "1x1")),
+            ("norm", ("batch", "none")),
         ):
             if getattr(self, name) not in legal:
                 raise ModelError(
@@ -76,6 +84,24 @@ class ResNetSpec:
                 raise ModelError(f"{name} is wrong", got=getattr(self, name), expected="a boolean")
         if isinstance(self.drop_path, str) or not 0 <= self.drop_path < 1:
             raise ModelError("drop_path is wrong", got=self.drop_path, expected="0 up to below 1")
+        self._check_scales_and_init()
+
+    def _check_scales_and_init(self) -> None:
+        build_scale(self.branch_scale, channels=1, blocks=1)
+        build_activation(self.activation)
+        check_init(
+            self.init,
+            norm=self.norm,
+            activation=self.activation,
+            branch_scale=self.branch_scale,
+            residual=self.shortcut != "none",
+        )
+        if self.activation == "crelu" and self.shortcut != "none":
+            raise ModelError(
+                "a mirrored rectifier after the sum doubles the channels of every block",
+                got=f"activation='crelu', shortcut={self.shortcut!r}",
+                hint="Use shortcut='none' or activation='prelu'.",
+            )
 
     @property
     def depth(self) -> int:
@@ -97,16 +123,20 @@ class ResNetSpec:
 
 
 def build_resnet(spec: ResNetSpec) -> ConvNet:
-    """The net of these numbers, with He initialisation."""
+    """The net of these numbers, its weights drawn by `spec.init`."""
+    head = build_head(spec.widths[-1] * spec.widening, spec.num_classes)
     net = ConvNet(
-        _build_stem(spec),
+        _adapt_edge(spec, _build_stem(spec), is_stem=True),
         list(_build_stages(spec)),
-        build_head(spec.widths[-1] * spec.widening, spec.num_classes),
+        _adapt_edge(spec, head, is_stem=False),
         spec=spec,
         depth=spec.depth,
         layouts=(*RESNET_LAYOUTS, _timm_layout(spec)),
     )
-    init_he(net)
+    if spec.init == "he":
+        init_he(net)  # the classifier keeps torch's start, as it always did here
+    else:
+        initialise(net, spec.init, activation=spec.activation)
     if spec.zero_init_branch:
         init_zero_branches(net)
     return net
@@ -154,7 +184,8 @@ def _build_stages(spec: ResNetSpec) -> Iterator[Stage]:
             in_channels = width * spec.widening
             reduction *= stride
             blocks.append(block)
-        yield Stage(blocks=blocks, channels=in_channels, reduction=reduction)
+        channels = in_channels * (2 if spec.activation == "crelu" else 1)
+        yield Stage(blocks=blocks, channels=channels, reduction=reduction)
 
 
 def build_block(
@@ -177,9 +208,27 @@ def build_block(
     if spec.squeeze is not None:
         branch.add_module("squeeze", SqueezeExcite(out_channels, reduction=spec.squeeze))
     shortcut = _build_shortcut(spec, in_channels, out_channels, stride=stride)
-    block = ResidualBlock(branch, shortcut, after=nn.ReLU(), drop_path=drop_path)
+    scale = build_scale(spec.branch_scale, channels=out_channels, blocks=sum(spec.depths))
+    block = ResidualBlock(branch, shortcut, after=nn.ReLU(), scale=scale, drop_path=drop_path)
     block.checkpoint_activations = spec.checkpoint_activations
+    _adapt(spec, block, reads_activation=True)
+    if spec.init == "fixup":
+        add_fixup_scalars(block)
     return block
+
+
+def _adapt(spec: ResNetSpec, part: nn.Module, *, reads_activation: bool) -> None:
+    """Norms and activations as the spec wants them; parts are built with batch norm and ReLU."""
+    if spec.norm == "none":
+        remove_norms(part)
+    if spec.activation != "relu":
+        replace_activations(part, spec.activation, reads_activation=reads_activation)
+
+
+def _adapt_edge(spec: ResNetSpec, part: nn.Sequential, *, is_stem: bool) -> nn.Sequential:
+    """The same for stem and head; a stem reads images, a head reads activations."""
+    _adapt(spec, part, reads_activation=not is_stem)
+    return shifted(part, first=not is_stem) if spec.init == "fixup" else part
 
 
 def _build_shortcut(
