@@ -57,7 +57,7 @@ class Recipe:
         {}, "options of the model, such as shortcut: projection"
     )
     weights: str = _option("", "weights to start from, loaded where they fit")
-    data: str = _option("digits", "data set by name, or a folder of images")
+    data: str = _option("digits", "data set by name, a folder of images, or text files")
     seed: int = _option(
         0, "seed of initial weights, order and augmentation", at_least=0, at_most=2**63 - 1
     )
@@ -74,10 +74,13 @@ class Recipe:
     lr: float = _option(0.1, "learning rate", at_least=0.0)
     momentum: float = _option(0.9, "SGD momentum", at_least=0.0, at_most=1.0)
     nesterov: bool = _option(False, "Nesterov momentum")
+    betas: tuple[float, ...] = _option((0.9, 0.999), "AdamW: decay of its two averages")
     weight_decay: float = _option(1e-4, "L2 penalty", at_least=0.0)
     decay_norms: bool = _option(True, "whether biases and norm parameters decay too")
     schedule: str = _option(
-        "step", "learning rate over time", choices=("step", "cosine", "linear", "constant")
+        "step",
+        "learning rate over time",
+        choices=("step", "cosine", "linear", "inverse_sqrt", "constant"),
     )
     milestones: tuple[float, ...] = _option(
         (0.5, 0.75), "step schedule: fractions of the budget where lr is multiplied"
@@ -125,6 +128,11 @@ class Recipe:
         "error", "folders: a class without pictures", choices=("error", "keep", "drop")
     )
 
+    sequence_length: int = _option(64, "running text: tokens a sample", at_least=2)
+    vocabulary_size: int = _option(
+        4096, "text files: sub-words learnt from the training split", at_least=300
+    )
+
     precision: str = _option(
         "auto", "arithmetic of forward and backward", choices=("auto", "fp32", "bf16", "fp16")
     )
@@ -160,6 +168,8 @@ class Recipe:
                 got=self.milestones,
                 expected="rising fractions of the budget between 0 and 1, such as 0.5, 0.75",
             )
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise RecipeError("betas are wrong", got=self.betas, expected="two from 0 to below 1")
         if self.nesterov and not self.momentum:
             raise RecipeError("nesterov needs momentum", got=self.momentum, expected="above 0")
         if self.accumulate > self.batch_size:
@@ -187,7 +197,8 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """The recipe as plain values, for YAML and JSON."""
         values = dataclasses.asdict(self)
-        values["milestones"] = list(self.milestones)
+        for name in ("milestones", "betas"):
+            values[name] = list(values[name])
         return values
 
     @classmethod
@@ -217,6 +228,7 @@ class Recipe:
                 ("warmup_min_depth", self.warmup != "until_error", f"warmup is {self.warmup}"),
                 ("momentum", self.optimizer != "sgd", f"optimizer is {self.optimizer}"),
                 ("nesterov", self.optimizer != "sgd", f"optimizer is {self.optimizer}"),
+                ("betas", self.optimizer != "adamw", f"optimizer is {self.optimizer}"),
             )
             if is_off and getattr(self, name) != _default(name)
         ]

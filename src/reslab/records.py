@@ -59,7 +59,8 @@ class LayerNorm:
 class EvalResult:
     """Scores of a model on a data set; accuracies and errors in percent.
 
-    `confusion[i][j]` counts samples of class i that were called class j.
+    `confusion[i][j]` counts samples of class i that were called class j. For text, samples are
+    scored tokens, and `exact_match` is the percentage of sequences without a mistake.
     """
 
     samples: int
@@ -71,6 +72,8 @@ class EvalResult:
     classes: tuple[str, ...] = ()
     per_class_accuracy: tuple[float | None, ...] = ()
     confusion: tuple[tuple[int, ...], ...] = ()
+    perplexity: float | None = None
+    exact_match: float | None = None
     seconds: float = 0.0
 
 

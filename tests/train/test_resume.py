@@ -47,7 +47,7 @@ def finish(process):
 
 
 def series(run):
-    timing = {"images_per_second"}
+    timing = {"samples_per_second"}
     return [
         {k: v for k, v in record.items() if k not in timing}
         for record in files.read_jsonl(run / "metrics.jsonl")

@@ -87,8 +87,13 @@ def evaluate(
         ("top-1 accuracy %", f"{result.top1_accuracy:.2f}"),
         ("top-1 error %", f"{result.top1_error:.2f}"),
     ]
-    if result.top5_accuracy is not None:
-        rows.append(("top-5 accuracy %", f"{result.top5_accuracy:.2f}"))
+    for label, value in (
+        ("top-5 accuracy %", result.top5_accuracy),
+        ("perplexity", result.perplexity),
+        ("exact match %", result.exact_match),
+    ):
+        if value is not None:
+            rows.append((label, f"{value:.2f}"))
     rows += [
         ("loss", f"{result.loss:.4f}"),
         ("samples", f"{result.samples}"),
@@ -99,7 +104,7 @@ def evaluate(
 
 
 def _show_classes(result: Any) -> None:
-    if not result.classes or len(result.classes) > 100:
+    if not result.classes or not result.confusion or len(result.classes) > 100:
         return
     rows = []
     for number, name in enumerate(result.classes):

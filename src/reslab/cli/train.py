@@ -32,7 +32,7 @@ class _Progress:
         else:
             note = (
                 f"loss {values['loss']:.4f}, error {values['error']:.2f} %, lr {values['lr']:.4g}, "
-                f"{values['images_per_second']:.0f} images/s{self._test}"
+                f"{values['samples_per_second']:.0f} samples/s{self._test}"
             )
             self._move(values["iteration"], note)
 
@@ -49,8 +49,10 @@ class _Progress:
 
 @click.command(cls=RecipeCommand)
 @click.argument("model")
-@click.option("--data", default=None, help="Data set by name, or a folder of images.")
-@click.option("--recipe", default="quick", show_default=True, help="Recipe by name or YAML file.")
+@click.option("--data", default=None, help="Data set by name, a folder of images, or text files.")
+@click.option(
+    "--recipe", help="Recipe by name or YAML file [default: quick for pictures, text for text]."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder [default: under runs/].")
 @click.option(
     "--model-option", "-m", multiple=True, metavar="KEY=VALUE", help="Option of the model."
@@ -59,7 +61,7 @@ class _Progress:
 def train(
     model: str,
     data: str | None,
-    recipe: str,
+    recipe: str | None,
     out: Path | None,
     model_option: tuple[str, ...],
     **values: Any,
@@ -76,11 +78,13 @@ def train(
       reslab train plain20 --data cifar10 --recipe paper --iterations 8000 --seed 1
       reslab train resnet50 --data path/to/folder --recipe imagenet-2015 --weights r50.safetensors
       reslab train resnet20 -m shortcut=projection -m drop_path=0.1
+      reslab train transformer-tiny --data reverse               text: exact match in minutes
     """
+    from reslab.models.catalog import resolve
     from reslab.recipe import load_recipe
     from reslab.train.fit import build_net, data_of, default_folder, fit
 
-    base = load_recipe(recipe)
+    base = load_recipe(recipe or resolve(model)[0].recipe)
     options = base.model_options | parse_options(model_option)
     changes: dict[str, Any] = {"model": model, "model_options": options}
     changes |= {"data": data} if data else {}
@@ -113,7 +117,12 @@ def resume(run: Path) -> None:
 
 def _report(run: Any) -> None:
     result = run.result
-    click.echo(f"top-1 error {result.top1_error:.2f} % on {result.samples:,} test samples")
+    what = "test samples" if result.perplexity is None else "test tokens"
+    click.echo(f"top-1 error {result.top1_error:.2f} % on {result.samples:,} {what}")
+    if result.perplexity is not None:
+        click.echo(f"perplexity  {result.perplexity:.3f}")
+    if result.exact_match is not None:
+        click.echo(f"exact match {result.exact_match:.2f} % of sequences, by greedy decoding")
     click.echo(f"run folder  {run.folder.path}")
     click.echo(f"weights     {run.folder.weights}")
 

@@ -1,4 +1,4 @@
-"""Pictures and labels: data sets by name or folder, preprocessing, augmentation, batches.
+"""Pictures, text and labels: data sets by name or path, preprocessing, augmentation, batches.
 
     data = load_data("cifar10")
     preprocessing = data.preprocessing("pixel_mean")
@@ -26,10 +26,15 @@ from reslab.data.loader import (
     build_train_loader,
 )
 from reslab.data.preprocess import Preprocessing
+from reslab.data.rules import load_numbers, load_reverse
 from reslab.data.source import SOURCES, ArraySplit, Data, load_data
+from reslab.data.tasks import IGNORED, TokenSplit, count_scored, prepare_task
+from reslab.data.text_files import is_text, load_text
 from reslab.data.views import VIEWS
+from reslab.data.workers import Inputs
 
 __all__ = [
+    "IGNORED",
     "SOURCES",
     "VIEWS",
     "ArraySplit",
@@ -42,15 +47,23 @@ __all__ = [
     "FolderAugment",
     "FolderReport",
     "FolderSplit",
+    "Inputs",
     "Preprocessing",
+    "TokenSplit",
     "TrainLoader",
     "build_eval_loader",
     "build_train_loader",
     "cache_folder",
     "check_folder",
+    "count_scored",
     "get_cifar10",
     "get_cifar100",
+    "is_text",
     "load_data",
     "load_digits",
     "load_folder",
+    "load_numbers",
+    "load_reverse",
+    "load_text",
+    "prepare_task",
 ]

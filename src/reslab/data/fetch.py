@@ -15,6 +15,7 @@ from reslab.data.augment import Augment, FolderAugment
 from reslab.data.folder import FolderSplit
 from reslab.data.preprocess import Preprocessing
 from reslab.data.source import ArraySplit
+from reslab.data.tasks import TokenSplit
 from reslab.data.views import array_views
 from reslab.data.workers import (
     Chunk,
@@ -68,6 +69,19 @@ class _EvalArrays:
             yield Chunk(array_views(inputs, self.view), self.split.labels[ids], ids, ())
 
 
+@dataclass(frozen=True)
+class _Tokens:
+    split: TokenSplit
+    seed: int
+
+    def __call__(self, epoch: int, batches: Sequence[Tensor], start: int) -> Iterator[Chunk]:
+        for number, ids in enumerate(batches, start):
+            inputs, targets = self.split.batch(
+                ids, seed=stable_seed(self.seed, "mask", epoch, number)
+            )
+            yield Chunk((inputs,), targets, ids, ())
+
+
 def train_fetch(
     split: Any,
     preprocessing: Preprocessing | None,
@@ -87,6 +101,8 @@ def train_fetch(
         pictures = TrainPictures(split, _needed(preprocessing), crop, seed)
         check_shared_memory(workers, largest * _input_bytes(pictures.preprocessing))
         return WorkerPool(pictures, Collate(pictures.preprocessing), workers, stays=True)
+    if isinstance(split, TokenSplit):
+        return _Tokens(split, seed)
     if augment is not None:
         raise UsageError("a Dataset of tensors is used as it is", got=augment, expected="None")
     return WorkerPool(Samples(split, seed), Collate(None), workers, stays=True)
@@ -103,6 +119,8 @@ def eval_fetch(
         size = largest * _VIEW_PIXELS[view] * _input_bytes(pictures.preprocessing)
         check_shared_memory(workers, size)
         return WorkerPool(pictures, Collate(pictures.preprocessing), workers)
+    if isinstance(split, TokenSplit):
+        return _Tokens(split, 0)
     return WorkerPool(Samples(split, 0), Collate(None, view), workers)
 
 

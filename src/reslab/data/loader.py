@@ -19,8 +19,9 @@ from reslab.data.augment import Augment, FolderAugment
 from reslab.data.fetch import Fetch, eval_fetch, train_fetch
 from reslab.data.folder import FolderSplit
 from reslab.data.preprocess import Preprocessing
+from reslab.data.tasks import count_scored
 from reslab.data.views import check_view
-from reslab.data.workers import Chunk, Unreadable, usable_cores
+from reslab.data.workers import Chunk, Inputs, Unreadable, usable_cores
 from reslab.errors import DataError, UsageError
 from reslab.seeding import stable_seed
 
@@ -39,20 +40,33 @@ _log = logging.getLogger("reslab")
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Inputs float32 [N, C, H, W], normalised; targets int64 [N]; ids int64 [N], the samples."""
+    """Inputs float32 [N, C, H, W], normalised; targets int64 [N]; ids int64 [N], the samples.
 
-    inputs: Tensor
+    Text gives a tuple of ids int64 [N, ...] as inputs; its targets may be [N, T], -100 not scored.
+    """
+
+    inputs: Inputs
     targets: Tensor
     ids: Tensor
+
+    @property
+    def scored(self) -> int:
+        """How many targets count."""
+        return count_scored(self.targets)
 
 
 @dataclass(frozen=True, eq=False)
 class EvalBatch:
     """Views of the same samples, each float32 [N, C, H, W]; targets and ids int64 [N]."""
 
-    views: tuple[Tensor, ...]
+    views: tuple[Inputs, ...]
     targets: Tensor
     ids: Tensor
+
+    @property
+    def scored(self) -> int:
+        """How many targets count."""
+        return count_scored(self.targets)
 
 
 def epoch_order(seed: int, epoch: int, count: int) -> Tensor:

@@ -54,7 +54,8 @@ class ArraySplit:
 class Data:
     """A data set: names of its classes, a training and a test split, and checksums.
 
-    Splits are `ArraySplit`, `FolderSplit`, or any torch Dataset of (tensor, label).
+    Splits are `ArraySplit`, `FolderSplit`, those of `text`, or any torch Dataset of (tensor, label).
+    `tokenizer` is the JSON of the tokenizer that made the ids of a text.
     """
 
     name: str
@@ -62,6 +63,12 @@ class Data:
     train: Any
     test: Any
     sums: Mapping[str, str]
+    tokenizer: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the samples are token ids."""
+        return bool(self.tokenizer)
 
     def preprocessing(self, normalize: str = "mean_std", *, image_size: int = 224) -> Preprocessing:
         """How these pictures become inputs; statistics come from the training split alone.
@@ -176,7 +183,7 @@ def load_data(
     download: bool = False,
     bad_images: str = "fail",
 ) -> Data:
-    """A data set by name (`SOURCES.names()`), or a folder with one sub-folder a class.
+    """A data set by name (`SOURCES.names()`), a folder with one sub-folder a class, or text files.
 
     `root` is where downloaded sets are kept (default: this user's cache folder); `bad_images`
     ("fail" or "skip") is for folders, whose other options `load_folder` has. Raises
@@ -190,9 +197,12 @@ def load_data(
         return SOURCES.get(name).load(Path(root) if root else None, download)
     if Path(name_or_path).exists():
         from reslab.data.folder import load_folder
+        from reslab.data.text_files import is_text, load_text
 
+        if is_text(name_or_path):
+            return load_text(name_or_path)
         return load_folder(name_or_path, bad_images=bad_images)
     raise UnknownNameError(
         f"unknown data set {name!r}",
-        hint=f"{close_names(name, SOURCES.names())} A path to a folder of pictures works too.",
+        hint=f"{close_names(name, SOURCES.names())} A path to pictures or text works too.",
     )

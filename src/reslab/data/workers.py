@@ -33,6 +33,7 @@ __all__ = [
     "Chunk",
     "Collate",
     "EvalPictures",
+    "Inputs",
     "Samples",
     "TrainPictures",
     "Unreadable",
@@ -47,6 +48,7 @@ _SHARED_MEMORY = Path("/dev/shm")
 _GIB = 2**30
 
 Place = tuple[int, int]  # epoch, sample
+Inputs = Tensor | tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Samples put together: views [N, ...], targets and ids int64 [N], and those left out."""
+    """Samples put together: views [N, ...], targets and ids int64 [N], and those left out.
 
-    views: tuple[Tensor, ...]
+    Text has one view, the tuple of the net's inputs, and targets int64 [N] or [N, T].
+    """
+
+    views: tuple[Inputs, ...]
     targets: Tensor
     ids: Tensor
     unreadable: tuple[Unreadable, ...]
@@ -187,7 +192,7 @@ class Collate:
             return Chunk((), targets, ids, (*bad, Unreadable(good[0].id, reason)))
         return Chunk(self._finish(views), targets, ids, bad)
 
-    def _finish(self, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _finish(self, views: tuple[Tensor, ...]) -> tuple[Inputs, ...]:
         if self.preprocessing is not None:
             return tuple(map(self.preprocessing.normalize, views))
         return array_views(views[0].float(), self.view) if views else ()

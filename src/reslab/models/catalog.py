@@ -9,6 +9,7 @@ A family is one module in this folder that holds a literal `FAMILY` and the func
         "fixed": ("widths",),               # that the function sets itself (both may be left out)
         "input_shape": (3, 224, 224),       # of one sample, for counting multiply-adds
         "kind": "image",                    # or "tokens", "pairs": see cost.example_inputs
+        "recipe": "quick",                  # what `reslab train` takes when none is named
         "source": "Simonyan 2014",
         "numbered": {"vgg": {}},            # vgg<depth> is build(depth=...); may be left out
         "smallest": {"depth": 11},          # options and input of a net that trains in a second:
@@ -45,6 +46,7 @@ __all__ = [
     "known_options",
     "list_models",
     "resolve",
+    "task_of",
 ]
 
 
@@ -80,6 +82,7 @@ class Family:
     fixed: tuple[str, ...] = ()
     input_shape: tuple[int, ...]
     kind: str = "image"
+    recipe: str = "quick"
     source: str = ""
     numbered: dict[str, dict[str, Any]] = field(default_factory=dict)
     smallest: dict[str, Any]
@@ -198,6 +201,11 @@ def resolve(name: str) -> tuple[Family, dict[str, Any]]:
     raise UnknownNameError(
         f"unknown model {name!r}", hint=f"{close_names(name, list_models())} See: reslab models."
     )
+
+
+def task_of(model: Any) -> str:
+    """What the net learns: "classify" images, or one of the tasks of text in `reslab.data.tasks`."""
+    return getattr(model, "task", "classify")
 
 
 def depth_of(model: Any) -> int:

@@ -210,7 +210,9 @@ def _gradients(model: torch.nn.Module, data: Data, recipe: Recipe) -> tuple[Laye
         data.train, preprocessing=preprocessing_of(data, recipe), batch_size=recipe.batch_size
     )
     batch = next(iter(loader))
-    return measure_gradient_norms(model, batch.views[0], batch.targets)
+    images = batch.views[0]
+    assert isinstance(images, torch.Tensor), "studies train on pictures"
+    return measure_gradient_norms(model, images, batch.targets)
 
 
 def _check_recipe(arm: Arm) -> None:

@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reslab.data import EvalBatch
+from reslab.data import EvalBatch, Inputs
 from reslab.errors import DataError
 from reslab.records import EvalResult
+from reslab.train.step import on_device
 
 __all__ = ["evaluate_batches", "evaluation_mode", "view_logits"]
 
@@ -33,18 +34,15 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             torch.backends.cudnn.allow_tf32 = True
 
 
-def view_logits(model: nn.Module, views: Iterable[Tensor], device: torch.device) -> Tensor:
-    """Log-probabilities averaged over views: [N, classes] in fp32, on the CPU.
+def view_logits(model: nn.Module, views: Iterable[Inputs], device: torch.device) -> Tensor:
+    """Log-probabilities averaged over views: [N, ..., classes] in fp32, on the CPU.
 
     One view gives its log-softmax; several are averaged as probabilities (He 2015, section 3.4,
     averages scores).
     """
     scores = []
     for view in views:
-        inputs = view.to(device, non_blocking=True)
-        if inputs.ndim == 4:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
-        scores.append(model(inputs).float().log_softmax(1).cpu())
+        scores.append(model(*on_device(view, device)).float().log_softmax(-1).cpu())
     if len(scores) == 1:
         return scores[0]
     return torch.stack(scores).logsumexp(0) - torch.tensor(float(len(scores))).log()

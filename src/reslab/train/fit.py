@@ -16,15 +16,15 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from reslab import files
-from reslab.data import SOURCES, Data, load_data, load_folder
+from reslab.data import SOURCES, Data, is_text, load_data, load_folder, load_text
 from reslab.errors import DataError, RecipeError, RunError
-from reslab.models.catalog import create_model
+from reslab.models.catalog import create_model, known_options
 from reslab.models.weights import describe_model, load_weights, unwrap
 from reslab.recipe import Recipe, load_recipe, write_recipe
 from reslab.seeding import seed_everything
 from reslab.train.observers import Observer
 from reslab.train.run import RunFolder
-from reslab.train.session import Run, Session
+from reslab.train.session import Run, Session, as_task
 
 __all__ = ["as_data", "build_net", "data_of", "default_folder", "fit", "resume"]
 
@@ -130,13 +130,35 @@ def build_net(recipe: Recipe, data: Data) -> nn.Module:
     """The recipe's net for this data, its initial weights drawn from the recipe's seed."""
     if not recipe.model:
         raise RecipeError("the recipe names no model", hint="Give one; see `reslab models`.")
-    channels = data.preprocessing(recipe.normalize, image_size=recipe.image_size).channels
-    shape = {"num_classes": len(data.classes), "in_channels": channels}
+    shape = _shape_for(recipe, data)
     seed_everything(recipe.seed)
     net = create_model(recipe.model, **(shape | recipe.model_options))
     if recipe.weights:
         _log.info("%s: %s", recipe.weights, load_weights(net, recipe.weights, partial=True))
     return net
+
+
+def _shape_for(recipe: Recipe, data: Data) -> dict[str, Any]:
+    """Those options of the recipe's model that the data decides."""
+    if not data.is_text:
+        preprocessing = data.preprocessing(recipe.normalize, image_size=recipe.image_size)
+        shape = {
+            "num_classes": len(data.classes),
+            "in_channels": preprocessing.channels,
+            "image_size": preprocessing.size[0],
+        }
+    else:
+        with torch.device("meta"):
+            model = create_model(recipe.model, **recipe.model_options)
+        read = as_task(data, model, recipe).train
+        longest = max(x.shape[1] for x in read.inputs)
+        shape = {
+            "num_classes": len(data.classes) or 2,
+            "vocab_size": read.vocabulary_size,
+            "max_length": longest,
+        }
+    known = known_options(recipe.model)
+    return {name: value for name, value in shape.items() if name in known}
 
 
 def default_folder(recipe: Recipe, model: nn.Module) -> Path:
@@ -145,17 +167,27 @@ def default_folder(recipe: Recipe, model: nn.Module) -> Path:
     return Path("runs") / f"{name}-{Path(recipe.data).name}-{recipe.name}-seed{recipe.seed}"
 
 
-def as_data(data: DataLike, *, bad_images: str = "fail", empty_classes: str = "error") -> Data:
+def as_data(
+    data: DataLike,
+    *,
+    bad_images: str = "fail",
+    empty_classes: str = "error",
+    vocabulary_size: int = 4096,
+    tokenizer: str = "",
+) -> Data:
     """Data by name or path, a Data as it is, or a pair of torch Datasets as one.
 
-    `bad_images` and `empty_classes` are the recipe's choices for folders.
+    `bad_images` and `empty_classes` are the recipe's choices for folders, `vocabulary_size` that for
+    text files; a `tokenizer` (its JSON) is used instead of learning one.
     """
     if isinstance(data, Data):
         return data
     if isinstance(data, tuple):
         return Data(name="custom", classes=(), train=data[0], test=data[1], sums={})
+    # Paths are made absolute, so that the run can be resumed and evaluated from anywhere.
+    if str(data) not in SOURCES and is_text(data):
+        return load_text(Path(data).resolve(), vocabulary_size=vocabulary_size, tokenizer=tokenizer)
     if str(data) not in SOURCES and Path(data).is_dir():
-        # Absolute, so that the run can be resumed and evaluated from anywhere.
         return load_folder(Path(data).resolve(), bad_images=bad_images, empty=empty_classes)
     return load_data(str(data))
 
@@ -163,7 +195,12 @@ def as_data(data: DataLike, *, bad_images: str = "fail", empty_classes: str = "e
 def data_of(recipe: Recipe, data: DataLike | None = None) -> Data:
     """The data that a recipe names, or `data`, under the recipe's policies for folders."""
     chosen = recipe.data if data is None else data
-    return as_data(chosen, bad_images=recipe.bad_images, empty_classes=recipe.empty_classes)
+    return as_data(
+        chosen,
+        bad_images=recipe.bad_images,
+        empty_classes=recipe.empty_classes,
+        vocabulary_size=recipe.vocabulary_size,
+    )
 
 
 def _refuse_folder(folder: RunFolder, recipe: Recipe) -> None:
@@ -176,9 +213,9 @@ def _refuse_folder(folder: RunFolder, recipe: Recipe) -> None:
 
 
 def _data_again(recipe: Recipe) -> Data:
-    if recipe.data not in SOURCES and not Path(recipe.data).is_dir():
+    if recipe.data not in SOURCES and not Path(recipe.data).exists():
         raise RunError(
-            f"the run's data {recipe.data!r} is neither a known set nor a folder here",
+            f"the run's data {recipe.data!r} is neither a known set nor a path here",
             hint="Give it again: reslab.resume(folder, data=...).",
         )
     return data_of(recipe)

@@ -98,9 +98,10 @@ def _step(state: TrainState, plan: Plan, batch: Batch) -> float:
         _refuse(state, batch, loss)
     if state.ema is not None:
         state.ema.update_parameters(state.model)
+    scored = batch.scored
     for meter in (progress.log, progress.point):
-        meter.add(loss, wrong, len(batch.targets))
-    progress.recent_error += 0.05 * (100 * wrong / len(batch.targets) - progress.recent_error)
+        meter.add(loss, wrong, scored, samples=len(batch.targets))
+    progress.recent_error += 0.05 * (100 * wrong / scored - progress.recent_error)
     progress.is_warm = progress.is_warm or progress.recent_error < plan.recipe.warmup_error
     progress.advance(plan.loader.batches_per_epoch)
     return lr
@@ -121,7 +122,7 @@ def _log(state: TrainState, plan: Plan, lr: float) -> None:
     meter = state.progress.log
     speed = meter.samples / max(meter.seconds, 1e-9)
     loss, error = meter.take()
-    record = {"loss": loss, "error": error, "lr": lr, "images_per_second": speed}
+    record = {"loss": loss, "error": error, "lr": lr, "samples_per_second": speed}
     place = {"iteration": state.progress.iteration, "epoch": state.progress.epoch}
     _tell(plan, {"kind": "train"} | place | record)
 

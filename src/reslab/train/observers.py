@@ -12,7 +12,7 @@ class Observer(Protocol):
     """Told of each record of a run, then closed once, whatever happened.
 
     Records are plain dicts with `kind` and `iteration`: "train" (loss, error, lr,
-    images_per_second), "eval" (train_error, train_loss, test_error, test_loss, lr) and "start"
+    samples_per_second), "eval" (train_error, train_loss, test_error, test_loss, lr) and "start"
     (total, iteration).
     """
 

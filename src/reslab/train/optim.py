@@ -21,7 +21,7 @@ def build_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
             {"params": [p for p in trainable if p.ndim <= 1], "weight_decay": 0.0},
         ]
     if recipe.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=recipe.lr)
+        return torch.optim.AdamW(groups, lr=recipe.lr, betas=(recipe.betas[0], recipe.betas[1]))
     return torch.optim.SGD(groups, lr=recipe.lr, momentum=recipe.momentum, nesterov=recipe.nesterov)
 
 

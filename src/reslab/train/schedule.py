@@ -31,6 +31,10 @@ def _scheduled(recipe: Recipe, iteration: int, total: int) -> float:
     if recipe.schedule == "step":
         passed = sum(iteration >= round(m * total) for m in recipe.milestones)
         return round(recipe.lr * recipe.lr_factor**passed, 12)
+    if recipe.schedule == "inverse_sqrt":
+        # With a linear warm-up from 0 this is the schedule of Vaswani 2017, section 5.3 ("Noam"):
+        # lr there = lr here * warmup**0.5 * step**-0.5.
+        return recipe.lr * (max(1, warmup) / max(1, warmup, iteration + 1)) ** 0.5
     progress = (iteration - warmup) / max(1, total - warmup)
     if recipe.schedule == "cosine":
         return recipe.lr * 0.5 * (1 + math.cos(math.pi * progress))

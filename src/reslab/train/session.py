@@ -4,7 +4,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,15 @@ from reslab.data import (
     EvalLoader,
     FolderAugment,
     FolderSplit,
+    Inputs,
     Preprocessing,
+    TokenSplit,
     build_eval_loader,
     build_train_loader,
+    prepare_task,
 )
 from reslab.errors import DataError, ModelError, RecipeError, ReslabError
-from reslab.models.catalog import depth_of
+from reslab.models.catalog import depth_of, task_of
 from reslab.models.weights import save_weights
 from reslab.recipe import Recipe
 from reslab.records import CurvePoint, EvalResult, to_json
@@ -33,20 +36,25 @@ from reslab.seeding import seed_everything
 from reslab.train.checkpoint import Checkpoints
 from reslab.train.environment import describe_environment
 from reslab.train.evaluate import evaluate_batches, evaluation_mode
+from reslab.train.evaluate_text import evaluate_text
 from reslab.train.loop import Plan, RunInterrupted, train
 from reslab.train.observers import JsonLines, Observer, TensorBoard
 from reslab.train.precision import choose_device
 from reslab.train.run import RunFolder
 from reslab.train.state import TrainState
+from reslab.train.step import on_device
 
 __all__ = [
     "Run",
     "Session",
+    "as_task",
     "check_fit",
     "eval_batch_size",
     "first_batch",
     "gives_pictures",
     "preprocessing_of",
+    "score",
+    "scores_of",
     "with_holdout",
 ]
 
@@ -67,8 +75,8 @@ class Session:
     """One process's part of a run: everything set up, checked against each other, then run."""
 
     def __init__(self, model: nn.Module, data: Data, recipe: Recipe, folder: RunFolder) -> None:
-        self.recipe, self.folder = recipe, folder
-        self.data = with_holdout(data, recipe)
+        self.recipe, self.folder, self.task = recipe, folder, task_of(model)
+        self.data = as_task(with_holdout(data, recipe), model, recipe)
         self.preprocessing = preprocessing_of(self.data, recipe)
         self.test = build_eval_loader(
             self.data.test,
@@ -88,7 +96,7 @@ class Session:
             _log.warning("%s", note)
         seed_everything(recipe.seed)
         self.state = TrainState(model, recipe, choose_device(recipe.device))
-        check_fit(self.state.model, first_batch(self.test).views[0], len(self.data.classes))
+        check_fit(self.state.model, first_batch(self.test).views[0], scores_of(self.data))
         self.checkpoints = Checkpoints(folder.checkpoints, keep=recipe.keep_checkpoints)
         self.total = _total(recipe, self.loader.batches_per_epoch)
         self._last: EvalResult | None = None
@@ -138,7 +146,7 @@ class Session:
 
     def evaluate(self, net: nn.Module) -> EvalResult:
         """Scores on the test split."""
-        self._last = evaluate_batches(net, self.test, classes=self.data.classes)
+        self._last = score(net, self.test, task=self.task, classes=self.data.classes)
         return self._last
 
     def keep(self, path: Path, net: nn.Module) -> None:
@@ -149,6 +157,7 @@ class Session:
             net,
             classes=list(self.data.classes),
             preprocessing=preprocessing,
+            tokenizer=self.data.tokenizer,
             recipe=self.recipe.to_dict(),
         )
 
@@ -188,6 +197,41 @@ def with_holdout(data: Data, recipe: Recipe) -> Data:
     return data.hold_out(recipe.holdout, seed=recipe.seed) if recipe.holdout else data
 
 
+def as_task(data: Data, model: nn.Module, recipe: Recipe) -> Data:
+    """Text as this net reads it, other data as it is; DataError when they do not fit."""
+    task = task_of(model)
+    if not data.is_text:
+        if task != "classify" and gives_pictures(data):
+            raise DataError(
+                f"{data.name} holds pictures and this net reads text",
+                hint="Give text, such as --data reverse; see: reslab data list.",
+            )
+        return data
+    window = getattr(model, "context", 0)
+    return prepare_task(data, task, length=recipe.sequence_length, window=window)
+
+
+def scores_of(data: Data) -> int:
+    """How many scores a net for this data gives a sample or token; 0 where that is not known."""
+    if isinstance(data.train, TokenSplit) and not data.classes:
+        return data.train.vocabulary_size
+    return len(data.classes)
+
+
+def score(
+    net: nn.Module,
+    loader: Iterable[EvalBatch],
+    *,
+    task: str,
+    classes: tuple[str, ...],
+    view: str = "single",
+) -> EvalResult:
+    """Scores of the net, by class where there are classes, by token where it reads text."""
+    if task in ("classify", "label", "pair_label"):
+        return evaluate_batches(net, loader, classes=classes, view=view)
+    return evaluate_text(net, loader, task=task)
+
+
 def first_batch(loader: EvalLoader) -> EvalBatch:
     """The first batch; DataError when no sample of the split can be read."""
     batch = next(iter(loader), None)
@@ -221,25 +265,36 @@ def _augment(data: Data, recipe: Recipe) -> Augment | FolderAugment | None:
     return Augment(crop_padding=recipe.crop_padding, flip=recipe.flip, cutout=recipe.cutout)
 
 
-def check_fit(model: nn.Module, inputs: torch.Tensor, classes: int) -> None:
+def check_fit(model: nn.Module, inputs: Inputs, classes: int) -> None:
     """Run one input through the model: ModelError when shapes or class counts do not fit."""
     device = next(iter(model.parameters()), torch.empty(0)).device
     try:
         with evaluation_mode(model):
-            logits = model(inputs[:2].to(device))
+            logits = model(*(x[:2] for x in on_device(inputs, device)))
     except RuntimeError as error:
         raise ModelError(
             f"the model does not take this data ({str(error).splitlines()[0]})",
-            got=f"inputs of shape {tuple(inputs.shape[1:])}",
-            hint="Check in_channels and stem.",
+            got=f"inputs of shape {_shapes(inputs)}",
+            hint=_shape_hint(inputs),
         ) from error
     if classes and logits.shape[-1] != classes:
         raise ModelError(
             "the model's class count does not fit the data",
             got=f"{logits.shape[-1]} scores",
             expected=f"{classes} classes",
-            hint=f"Build it with num_classes={classes}.",
+            hint=f"Build it with {'vocab_size' if logits.ndim == 3 else 'num_classes'}={classes}.",
         )
+
+
+def _shapes(inputs: Inputs) -> str:
+    each = inputs if isinstance(inputs, tuple) else (inputs,)
+    return " and ".join(str(tuple(x.shape[1:])) for x in each)
+
+
+def _shape_hint(inputs: Inputs) -> str:
+    if isinstance(inputs, tuple):
+        return "Check max_length and vocab_size."
+    return "Check in_channels and stem."
 
 
 def _total(recipe: Recipe, batches_per_epoch: int) -> int:

@@ -18,24 +18,26 @@ __all__ = ["Meter", "Progress", "TrainState"]
 
 @dataclass
 class Meter:
-    """Sums of loss and mistakes over samples, and the seconds the steps took."""
+    """Sums of loss and mistakes over scored targets, and the samples and seconds they took."""
 
     loss: float = 0.0
     wrong: int = 0
+    scored: int = 0
     samples: int = 0
     seconds: float = 0.0
 
-    def add(self, loss: float, wrong: int, samples: int) -> None:
-        """Count a batch of `samples` with this mean loss."""
-        self.loss += loss * samples
+    def add(self, loss: float, wrong: int, scored: int, *, samples: int) -> None:
+        """Count a batch with this mean loss over its `scored` targets."""
+        self.loss += loss * scored
         self.wrong += wrong
+        self.scored += scored
         self.samples += samples
 
     def take(self) -> tuple[float, float]:
         """Mean loss and error in percent since the last call; starts again from zero."""
-        count = max(1, self.samples)
+        count = max(1, self.scored)
         means = self.loss / count, 100 * self.wrong / count
-        self.loss, self.wrong, self.samples, self.seconds = 0.0, 0, 0, 0.0
+        self.loss, self.wrong, self.scored, self.samples, self.seconds = 0.0, 0, 0, 0, 0.0
         return means
 
 

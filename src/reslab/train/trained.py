@@ -16,14 +16,22 @@ from torch import nn
 
 from reslab.data import Data, EvalBatch, FolderSplit, Preprocessing, build_eval_loader
 from reslab.errors import DataError, WeightsError
-from reslab.models.catalog import create_model
+from reslab.models.catalog import create_model, task_of
 from reslab.models.weights import LoadReport, load_model, load_weights, read_metadata
+from reslab.recipe import Recipe
 from reslab.records import EvalResult
-from reslab.train.evaluate import evaluate_batches
 from reslab.train.fit import DataLike, as_data
 from reslab.train.precision import choose_device
 from reslab.train.run import RunFolder
-from reslab.train.session import check_fit, eval_batch_size, first_batch, gives_pictures
+from reslab.train.session import (
+    as_task,
+    check_fit,
+    eval_batch_size,
+    first_batch,
+    gives_pictures,
+    score,
+    scores_of,
+)
 
 __all__ = ["Trained", "evaluate", "load_trained"]
 
@@ -36,6 +44,7 @@ class Trained:
     classes: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
     mean_std: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    tokenizer: str = ""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     report: LoadReport | None = None
 
@@ -87,6 +96,7 @@ def _about(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "classes": tuple(metadata.get("classes", ())),
         "preprocessing": Preprocessing.from_json(preprocessing) if preprocessing else None,
+        "tokenizer": metadata.get("tokenizer", ""),
         "recipe": metadata.get("recipe", {}),
     }
 
@@ -109,7 +119,9 @@ def evaluate(
     """
     trained = model if isinstance(model, Trained) else Trained(model=model)
     policies = ("bad_images", "empty_classes")
-    loaded = as_data(data, **{k: trained.recipe[k] for k in policies if k in trained.recipe})
+    chosen = {k: trained.recipe[k] for k in policies if k in trained.recipe}
+    loaded = as_data(data, tokenizer=trained.tokenizer, **chosen)
+    loaded = as_task(loaded, trained.model, Recipe().updated(trained.recipe))
     if preprocessing is None:
         preprocessing = _preprocessing_for(trained, loaded, image_size)
     loader = build_eval_loader(
@@ -125,8 +137,8 @@ def evaluate(
     if trained.classes and classes and trained.classes != classes:
         batches = _renumbered(loader, classes, trained.classes)
         classes = trained.classes
-    check_fit(net, first_batch(loader).views[0], len(classes))
-    return evaluate_batches(net, batches, classes=classes, view=view)
+    check_fit(net, first_batch(loader).views[0], len(classes) or scores_of(loaded))
+    return score(net, batches, task=task_of(net), classes=classes, view=view)
 
 
 def _preprocessing_for(trained: Trained, data: Data, image_size: int) -> Preprocessing | None:
