@@ -124,11 +124,12 @@ class ResNetSpec:
 
 def build_resnet(spec: ResNetSpec) -> ConvNet:
     """The net of these numbers, its weights drawn by `spec.init`."""
-    head = build_head(spec.widths[-1] * spec.widening, spec.num_classes)
     net = ConvNet(
         _adapt_edge(spec, _build_stem(spec), is_stem=True),
         list(_build_stages(spec)),
-        _adapt_edge(spec, head, is_stem=False),
+        _adapt_edge(
+            spec, build_head(spec.widths[-1] * spec.widening, spec.num_classes), is_stem=False
+        ),
         spec=spec,
         depth=spec.depth,
         layouts=(*RESNET_LAYOUTS, _timm_layout(spec)),
