@@ -41,17 +41,23 @@ class GatedMerge(nn.Module):
     """g(x) * branch + (1 - g(x)) * shortcut, with g = sigmoid(gate(x)).
 
     Coupled gates of Highway nets (arXiv 1505.00387, eq. 3), where g is the transform gate and
-    1 - g the carry gate; the exclusive gating of He 2016, section 3.1, is the same formula.
+    1 - g the carry gate; the exclusive gating of He 2016, section 3.1, is the same formula. Where
+    g is 0 the result is the shortcut exactly, where it is 1 the branch (both must be finite).
+
+    `sigmoid` is a module of its own so that a hook can see or replace g (`reslab.nn.gates`).
     """
 
     def __init__(self, gate: nn.Module) -> None:
         super().__init__()
         self.gate = gate
+        self.sigmoid = nn.Sigmoid()
 
     def openness(self, x: Tensor) -> Tensor:
         """g(x), between 0 (carry x) and 1 (transform)."""
-        return torch.sigmoid(self.gate(x))
+        return self.sigmoid(self.gate(x))
 
     def forward(self, shortcut: Tensor, branch: Tensor, x: Tensor) -> Tensor:
         """The gated mean of both sides."""
-        return torch.lerp(shortcut.expand_as(branch), branch, self.openness(x))
+        # Not torch.lerp: under autocast the sides may differ in dtype, which it refuses.
+        openness = self.openness(x)
+        return openness * branch + (1 - openness) * shortcut
