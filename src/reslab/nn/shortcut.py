@@ -7,8 +7,12 @@ Policies say which shortcut a block gets; the letters are those of He 2015 sec. 
     zero_pad        A: x, sub-sampled and padded with zero channels where shapes change
     projection      B: 1x1 convolution where shapes change, x elsewhere
     projection_all  C: 1x1 convolution everywhere
+
+Of the shortcuts of He 2016, table 1, `GatedShortcut` is here; the 1x1 convolution is option C, a
+constant is `scale.ScaledShortcut`, gates on both sides are `merge.GatedMerge`.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -17,10 +21,12 @@ from reslab.registry import close_names
 
 __all__ = [
     "SHORTCUTS",
+    "GatedShortcut",
     "Identity",
     "PadShortcut",
     "Projection",
     "Zero",
+    "build_gate",
     "build_shortcut",
     "shortcut_policy",
 ]
@@ -76,16 +82,56 @@ class PadShortcut(nn.Module):
 
 
 class Projection(nn.Module):
-    """Options B and C: 1x1 convolution, then batch norm (He 2015 eq. 2)."""
+    """Options B and C: 1x1 convolution, then batch norm (He 2015 eq. 2).
 
-    def __init__(self, in_channels: int, out_channels: int, *, stride: int = 1) -> None:
+    `norm=False` leaves the norm out, as in pre-activation nets, where none follows a convolution.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, *, stride: int = 1, norm: bool = True
+    ) -> None:
         super().__init__()
         self.conv = nn.Conv2d(in_channels, out_channels, 1, stride=stride, bias=False)
-        self.norm = nn.BatchNorm2d(out_channels)
+        self.norm = nn.BatchNorm2d(out_channels) if norm else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, in_channels, H, W] -> [N, out_channels, ceil(H/stride), ceil(W/stride)]."""
         return self.norm(self.conv(x))
+
+
+class GatedShortcut(nn.Module):
+    """(1 - g(x)) * carry(x), with g = sigmoid(gate(x)): shortcut-only gating (He 2016, sec. 3.1).
+
+    `carry` is what an ungated block of these shapes would have, x itself where None is given. A gate
+    that gives -6 everywhere leaves 99.75 % of it.
+    """
+
+    def __init__(self, gate: nn.Module, carry: nn.Module | None = None) -> None:
+        super().__init__()
+        self.gate = gate
+        self.carry = carry if carry is not None else Identity()
+
+    def openness(self, x: Tensor) -> Tensor:
+        """g(x), between 0 (x is carried whole) and 1 (nothing is carried)."""
+        return torch.sigmoid(self.gate(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What is left of x; 1 - sigmoid(z) is sigmoid(-z), without cancellation."""
+        return torch.sigmoid(-self.gate(x)) * self.carry(x)
+
+
+def build_gate(
+    in_channels: int, out_channels: int, *, stride: int = 1, bias: float = -6.0
+) -> nn.Conv2d:
+    """The gate W_g x + b_g before its sigmoid: a 1x1 convolution, one gate a channel and pixel.
+
+    `bias` is the initial b_g: from 0 to -10 in the search of He 2016, section 3.1; a negative one
+    lets the shortcut carry at first.
+    """
+    gate = nn.Conv2d(in_channels, out_channels, 1, stride=stride)
+    assert gate.bias is not None, "a gate has a bias"
+    nn.init.constant_(gate.bias, bias)
+    return gate
 
 
 def shortcut_policy(name: str) -> str:
