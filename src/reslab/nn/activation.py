@@ -79,7 +79,7 @@ def mirror_layer(layer: nn.Conv2d | nn.Linear) -> nn.Conv2d | nn.Linear:
         layer.out_channels,
         (layer.kernel_size[0], layer.kernel_size[1]),
         stride=(layer.stride[0], layer.stride[1]),
-        padding=layer.padding if isinstance(layer.padding, str) else tuple(layer.padding),
+        padding=layer.padding,  # type: ignore[arg-type]  # what Conv2d took, it takes again
         bias=bias,
     )
 
