@@ -64,7 +64,9 @@ def test_64_samples_are_learnt_by_heart(family):
     """One optimisation test a family: the loss falls to near zero."""
     net, inputs = small(family, batch=64)
     logits = net(*inputs)
-    targets = torch.randint(0, min(10, logits.shape[-1]), logits.shape[:-1])
+    targets = torch.randint(0, min(10, logits.shape[-1]), logits.shape[:1])
+    if logits.ndim == 3:  # one that a causal net can know: the token before
+        targets = torch.nn.functional.pad(inputs[-1][:, :-1], (1, 0))
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
     for _ in range(300):
         logits = net(*inputs)
