@@ -1,8 +1,16 @@
-"""The ImageNet family of He 2015, table 1, with its grouped and wide relatives.
+"""The ImageNet family of He 2015, table 1, with its grouped, wide, tweaked and gated relatives.
 
 Projections where shapes change (option B) and, as in torchvision, the stride of a bottleneck on its
-3x3 convolution; `stride_on="1x1"` gives the 2015 original. ResNeXt: arXiv 1611.05431; Wide ResNet:
-arXiv 1605.07146.
+3x3 convolution; `stride_on="1x1"` gives the 2015 original.
+
+    resnext*_CxWd   C groups (arXiv 1611.05431)
+    wide_*_2        inner width doubled (arXiv 1605.07146)
+    resnet*c        three 3x3 convolutions for a stem (ResNet-C, arXiv 1812.01187, fig. 2)
+    resnet*d        ResNet-C with average pooling on shortcuts that stride (ResNet-D)
+    se*             squeeze-and-excitation at the end of each branch (arXiv 1709.01507)
+
+ResNet-B of arXiv 1812.01187 is what resnet50 and its like are here. A stem of three convolutions
+counts as three: resnet50d has depth 52.
 """
 
 from typing import Any
@@ -112,6 +120,96 @@ FAMILY = {
             "parameters": 126_886_696,
             "macs": 22_753_050_624,
             "source": "torchvision",
+        },
+        "resnext101_64x4d": {
+            "options": {"depth": 101, "groups": 64, "width_factor": 4},
+            "depth": 101,
+            "parameters": 83_455_272,
+            "macs": 15_460_270_080,
+            "paper_error": "20.4",
+            "source": "Xie 2017, 1 crop",
+        },
+        "resnet50c": {
+            "options": {"depth": 50, "stem": "deep"},
+            "depth": 52,
+            "parameters": 25_576_264,
+            "macs": 4_328_824_832,
+            "source": "He 2018",
+        },
+        "resnet18d": {
+            "options": {"depth": 18, "stem": "deep", "shortcut_pool": True},
+            "depth": 20,
+            "parameters": 11_708_744,
+            "macs": 2_053_713_920,
+            "source": "timm",
+        },
+        "resnet34d": {
+            "options": {"depth": 34, "stem": "deep", "shortcut_pool": True},
+            "depth": 36,
+            "parameters": 21_816_904,
+            "macs": 3_903_401_984,
+            "source": "timm",
+        },
+        "resnet50d": {
+            "options": {"depth": 50, "stem": "deep", "shortcut_pool": True},
+            "depth": 52,
+            "parameters": 25_576_264,
+            "macs": 4_328_824_832,
+            "source": "He 2018",
+        },
+        "resnet101d": {
+            "options": {"depth": 101, "stem": "deep", "shortcut_pool": True},
+            "depth": 103,
+            "parameters": 44_568_392,
+            "macs": 8_041_046_016,
+            "source": "timm",
+        },
+        "resnet152d": {
+            "options": {"depth": 152, "stem": "deep", "shortcut_pool": True},
+            "depth": 154,
+            "parameters": 60_212_040,
+            "macs": 11_753_267_200,
+            "source": "timm",
+        },
+        "seresnet50": {
+            "options": {"depth": 50, "squeeze": 16},
+            "depth": 50,
+            "parameters": 28_088_024,
+            "macs": 4_091_699_200,
+            "paper_error": "22.37",
+            "source": "Hu 2018, authors' repository, 1 crop",
+        },
+        "seresnet101": {
+            "options": {"depth": 101, "squeeze": 16},
+            "depth": 101,
+            "parameters": 49_326_872,
+            "macs": 7_806_148_608,
+            "paper_error": "21.75",
+            "source": "Hu 2018, authors' repository, 1 crop",
+        },
+        "seresnet152": {
+            "options": {"depth": 152, "squeeze": 16},
+            "depth": 152,
+            "parameters": 66_821_848,
+            "macs": 11_520_204_800,
+            "paper_error": "21.34",
+            "source": "Hu 2018, authors' repository, 1 crop",
+        },
+        "seresnext50_32x4d": {
+            "options": {"depth": 50, "groups": 32, "width_factor": 2, "squeeze": 16},
+            "depth": 50,
+            "parameters": 27_559_896,
+            "macs": 4_232_994_816,
+            "paper_error": "20.97",
+            "source": "Hu 2018, authors' repository, 1 crop",
+        },
+        "seresnext101_32x4d": {
+            "options": {"depth": 101, "groups": 32, "width_factor": 2, "squeeze": 16},
+            "depth": 101,
+            "parameters": 48_955_416,
+            "macs": 7_974_739_968,
+            "paper_error": "19.81",
+            "source": "Hu 2018, authors' repository, 1 crop",
         },
     },
 }
