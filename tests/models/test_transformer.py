@@ -183,7 +183,7 @@ def last_forward_gradients(norm, layers=6):
     ]
 
 
-def test_post_norm_gradients_are_larger_at_the_last_layer_than_pre_norms_and_grow_towards_it():
+def test_post_norm_gradients_exceed_pre_norms_at_the_last_layer_and_more_than_at_the_first():
     """Xiong 2020, theorem 1: independent of the depth against one over its root."""
     post, pre = last_forward_gradients("post"), last_forward_gradients("pre")
     assert post[-1] > 1.3 * pre[-1]
