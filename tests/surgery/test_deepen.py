@@ -60,3 +60,24 @@ def test_what_is_no_deepening_is_refused():
     bottleneck = create_model("cifar_resnet", depth=29, block="bottleneck", shortcut="none")
     with pytest.raises(ModelError, match="narrows its input"):
         deepen(bottleneck, (4, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("resnet20", {"activation": "tanh"}, "this activation"),
+        ("resnet20", {"norm": "none"}, "this norm"),
+        ("plain20", {"squeeze": 4}, "this squeeze"),
+        ("preresnet20", {}, "only post-activation"),
+    ],
+)
+def test_nets_whose_function_would_change_are_refused(name, options, message):
+    with pytest.raises(ModelError, match=message):
+        deepen(create_model(name, **options), (4, 4, 4))
+
+
+def test_the_deeper_net_remembers_every_option():
+    deeper = deepen(moved("resnet20", squeeze=4, num_classes=3), (4, 4, 4))
+    again = create_model(deeper.origin.name, **deeper.origin.options)
+    again.load_state_dict(deeper.state_dict(), strict=True)
+    assert again.spec == deeper.spec

@@ -131,7 +131,7 @@ def list_models(pattern: str = "*") -> list[str]:
     """Names of the nets, then of the families, that match a shell pattern.
 
     >>> list_models("wide*")
-    ['wide_resnet50_2', 'wide_resnet101_2']
+    ['wide_resnet50_2', 'wide_resnet101_2', 'wide_resnet']
     """
     return [*MODELS.names(pattern), *(f for f in FAMILIES if fnmatch(f, pattern))]
 

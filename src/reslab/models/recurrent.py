@@ -40,6 +40,7 @@ FAMILY = {
     "spec": "RecurrentSpec",
     "input_shape": (32,),
     "kind": "tokens",
+    "recipe": "text",
     "source": "sizes chosen here",
     "smallest": {
         "cell": "highway",

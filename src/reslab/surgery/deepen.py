@@ -6,6 +6,7 @@ one and make its added layers the identity, so it need not have a higher trainin
 
 import copy
 import dataclasses
+from typing import Any
 
 from torch import nn
 
@@ -30,6 +31,7 @@ def deepen(model: ConvNet, depths: tuple[int, ...]) -> ConvNet:
     """
     if not isinstance(model.spec, ResNetSpec):
         raise ModelError("only post-activation ResNets and plain nets can be deepened here")
+    _refuse(model.spec)
     before = model.spec.depths
     if len(depths) != len(before) or any(
         new < old for new, old in zip(depths, before, strict=True)
@@ -52,12 +54,31 @@ def deepen(model: ConvNet, depths: tuple[int, ...]) -> ConvNet:
     return deeper.train(model.training)
 
 
+def _refuse(spec: ResNetSpec) -> None:
+    """ModelError for nets whose identity blocks would not be one."""
+    needs = {"activation": "relu", "norm": "batch", "branch_scale": "none"}
+    if spec.shortcut == "none":
+        needs["squeeze"] = None  # type: ignore[assignment]
+    for name, needed in needs.items():
+        if getattr(spec, name) != needed:
+            raise ModelError(
+                f"a net with this {name} cannot be deepened without changing its function",
+                got=getattr(spec, name),
+                expected=needed,
+            )
+
+
 def _described(spec: ResNetSpec) -> Origin | None:
     """Name and options by which `create_model` builds the deeper net, where it can."""
     if spec.stem != "cifar" or len(set(spec.depths)) > 1 or spec.widths != (16, 32, 64):
         return None
     kept = ("block", "shortcut", "num_classes", "in_channels")
-    options = {"depth": spec.depth} | {name: getattr(spec, name) for name in kept}
+    options: dict[str, Any] = {"depth": spec.depth}
+    for item in dataclasses.fields(spec):
+        value = getattr(spec, item.name)
+        if item.name in kept or (item.default is not dataclasses.MISSING and value != item.default):
+            options[item.name] = value
+    del options["stem"]
     return Origin("cifar_resnet", options)
 
 

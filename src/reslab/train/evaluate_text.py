@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from reslab.data import IGNORED, EvalBatch
 from reslab.errors import DataError
+from reslab.models.decode import greedy_decode
 from reslab.records import EvalResult
 from reslab.train.evaluate import evaluation_mode, view_logits
 from reslab.train.step import on_device
@@ -58,8 +59,6 @@ def evaluate_text(
 
 def _whole(model: nn.Module, source: Tensor, targets: Tensor) -> int:
     """How many targets [N, T] greedy decoding from the source [N, S] writes without a mistake."""
-    from reslab.models.decode import greedy_decode
-
     longest = targets.shape[1]
     written = greedy_decode(model, source, max_length=longest).cpu()
     written = F.pad(written, (0, longest - written.shape[1]))
