@@ -51,7 +51,9 @@ def list_sets(root: Path | None) -> None:
 
     rows = [(name, SOURCES.get(name).summary, _where(name, root)) for name in SOURCES.names()]
     show_table(("data set", "what it is", "where"), rows)
-    say("Wherever a name does, a path works: a folder with one sub-folder a class, .txt or .tsv files.")
+    say(
+        "Wherever a name does, a path works: a folder with one sub-folder a class, .txt or .tsv files."
+    )
 
 
 def _where(name: str, root: Path | None) -> str:
