@@ -89,13 +89,13 @@ def test_a_torch_dataset_is_held_out_too():
     assert sorted(int(y) for part in (parts.train, parts.test) for _, y in part) == list(range(6))
 
 
-def test_an_unknown_name_tells_the_nearest_and_that_folders_work():
-    with pytest.raises(UnknownNameError, match=r"Did you mean digits\? A path to a folder"):
+def test_an_unknown_name_tells_the_nearest_and_that_paths_work():
+    with pytest.raises(UnknownNameError, match=r"Did you mean digits\? A path to pictures or text"):
         load_data("digit")
 
 
 def test_the_known_sets_are_listed():
-    assert SOURCES.names() == ["cifar10", "cifar100", "digits"]
+    assert sorted(SOURCES.names()) == ["cifar10", "cifar100", "digits", "numbers", "reverse"]
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
