@@ -26,6 +26,7 @@ _WHERE = {
     "load_weights": "reslab.models.weights",
     "measure_cost": "reslab.models.cost",
     "predict": "reslab.deploy.predict",
+    "residual_structure": "reslab.examine.structure",
     "resume": "reslab.train.fit",
     "save_weights": "reslab.models.weights",
     "state_dict_for": "reslab.models.weights",

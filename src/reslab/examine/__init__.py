@@ -1,1 +1,1 @@
-"""Measurements of nets; measuring never changes what is measured."""
+"""Measurements of any PyTorch model: structure first, then one module a measurement."""

@@ -1,19 +1,11 @@
-"""Results as plain frozen dataclasses with a JSON form and a schema version. No torch.
+"""Records of trainings, evaluations and studies."""
 
-What measures returns these; what reports reads these; nothing else passes between the two.
-Errors are in percent, 0 to 100; losses in nats; times in seconds.
-"""
-
-import dataclasses
-import types
-import typing
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from reslab.errors import DataError
+from reslab.records.form import SCHEMA
 
 __all__ = [
-    "SCHEMA",
     "ArmResult",
     "Claim",
     "CurvePoint",
@@ -21,13 +13,7 @@ __all__ = [
     "EvalResult",
     "LayerNorm",
     "StudyResult",
-    "from_json",
-    "to_json",
 ]
-
-SCHEMA = 1
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,33 +137,3 @@ class StudyResult:
     environment: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     schema: int = SCHEMA
-
-
-def to_json(record: Any) -> dict[str, Any]:
-    """The record as plain values."""
-    return dataclasses.asdict(record)
-
-
-def from_json(kind: type[T], values: dict[str, Any]) -> T:
-    """The record that `to_json` wrote; DataError when the schema is newer than this reslab.
-
-    >>> point = CurvePoint(iteration=1, train_error=50.0, train_loss=1.0)
-    >>> from_json(CurvePoint, to_json(point)) == point
-    True
-    """
-    if values.get("schema", SCHEMA) > SCHEMA:
-        raise DataError("this file is of a newer reslab", got=values["schema"], expected=SCHEMA)
-    return _build(kind, values)
-
-
-def _build(kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.UnionType):
-        inner = [k for k in typing.get_args(kind) if k is not type(None)]
-        return None if value is None else _build(inner[0], value)
-    if typing.get_origin(kind) is tuple:
-        inner_kind = typing.get_args(kind)[0]
-        return tuple(_build(inner_kind, v) for v in value)
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        return kind(**{k: _build(hints[k], v) for k, v in value.items() if k in hints})
-    return value
